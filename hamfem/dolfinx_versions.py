@@ -1,0 +1,65 @@
+"""The only file that knows one DOLFINx version from another. hamfem supports 0.9 to 0.11."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from mpi4py import MPI
+from petsc4py import PETSc
+
+import numpy as np
+
+OLDEST, NEWEST = (0, 9), (0, 11)
+
+
+def check(dolfinx_version: str, scalar: type) -> tuple[int, int]:
+    """Return (major, minor) of DOLFINx, or say in one sentence why hamfem cannot run on it."""
+    match = re.match(r"(\d+)\.(\d+)", dolfinx_version)
+    version = (int(match[1]), int(match[2])) if match else (0, 0)
+    if version < OLDEST:
+        raise ImportError(
+            f"hamfem needs DOLFINx 0.9 to 0.11 and this is DOLFINx {dolfinx_version}: install a newer "
+            "one, or use docker/run, which brings its own."
+        )
+    if np.issubdtype(scalar, np.complexfloating):
+        raise ImportError(
+            "hamfem needs PETSc and DOLFINx built for real numbers and this build is complex: select "
+            "the real one (on Debian python3-dolfinx-real, on conda-forge petsc=*=real*)."
+        )
+    if version > NEWEST:
+        warnings.warn(
+            f"hamfem is tested on DOLFINx 0.9 to 0.11 and this is DOLFINx {dolfinx_version}.",
+            stacklevel=2,
+        )
+    return version
+
+
+try:
+    import dolfinx
+except ModuleNotFoundError as error:
+    raise ImportError(
+        "hamfem needs DOLFINx 0.9 to 0.11, which is not installed: use docker/run, conda-forge "
+        "(environment.yml) or your distribution's package; pip cannot install it."
+    ) from error
+
+VERSION = check(dolfinx.__version__, PETSc.ScalarType)
+
+
+def mesh_from_gmsh(
+    model: Any, comm: MPI.Comm, gdim: int, partitioner: Callable
+) -> tuple[Any, Any, Any]:
+    """Mesh, cell tags and facet tags of a gmsh model that is loaded on rank 0.
+
+    DOLFINx 0.10 renamed the module and returns a named tuple in place of a triple.
+    """
+    if VERSION < (0, 10):
+        from dolfinx.io import gmshio
+
+        return gmshio.model_to_mesh(model, comm, 0, gdim=gdim, partitioner=partitioner)
+    from dolfinx.io import gmsh as gmshio
+
+    data = gmshio.model_to_mesh(model, comm, 0, gdim=gdim, partitioner=partitioner)
+    return data.mesh, data.cell_tags, data.facet_tags
