@@ -39,6 +39,7 @@ def check(dolfinx_version: str, scalar: type) -> tuple[int, int]:
 
 try:
     import dolfinx
+    import dolfinx.mesh
 except ModuleNotFoundError as error:
     raise ImportError(
         "hamfem needs DOLFINx 0.9 to 0.11, which is not installed: use docker/run, conda-forge "
@@ -48,13 +49,21 @@ except ModuleNotFoundError as error:
 VERSION = check(dolfinx.__version__, PETSc.ScalarType)
 
 
-def mesh_from_gmsh(
-    model: Any, comm: MPI.Comm, gdim: int, partitioner: Callable
-) -> tuple[Any, Any, Any]:
-    """Mesh, cell tags and facet tags of a gmsh model that is loaded on rank 0.
+def cell_partitioner(ghost_mode: Any) -> Callable:
+    """DOLFINx's own partitioner with the given ghosts; newer versions ask for the cells per facet."""
+    create = dolfinx.mesh.create_cell_partitioner
+    try:
+        return create(ghost_mode, 2)
+    except TypeError:
+        return create(ghost_mode)
+
+
+def mesh_from_gmsh(model: Any, comm: MPI.Comm, gdim: int, ghost_mode: Any) -> tuple[Any, Any, Any]:
+    """Mesh, cell tags and facet tags (or None) of a gmsh model that is loaded on rank 0.
 
     DOLFINx 0.10 renamed the module and returns a named tuple in place of a triple.
     """
+    partitioner = cell_partitioner(ghost_mode)
     if VERSION < (0, 10):
         from dolfinx.io import gmshio
 

@@ -1,0 +1,1 @@
+"""From a physics to a semi-discrete system."""

@@ -1,0 +1,1 @@
+"""Time-marching of semi-discrete systems. Nothing here knows of finite elements."""

@@ -1,0 +1,1 @@
+"""What waves: coefficients, boundaries and sources, free of any discretization."""
