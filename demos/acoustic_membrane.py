@@ -89,7 +89,7 @@ def main(
         energy = history[:, 1]
         drift = np.abs(energy / energy[0] - 1).max()
         if comm.rank == 0:
-            print(f"{name:18s} {energy[0]:16.10f} {energy[-1]:16.10f} {drift:10.1e} {error:18.10e}")
+            print(f"{name:18s} {energy[0]:16.10f} {energy[-1]:16.10f} {drift:10.1e} {error:18.9e}")
 
     picture = nodal_values(u, comm)
     if comm.rank == 0:

@@ -72,3 +72,15 @@ def mesh_from_gmsh(model: Any, comm: MPI.Comm, gdim: int, ghost_mode: Any) -> tu
 
     data = gmshio.model_to_mesh(model, comm, 0, gdim=gdim, partitioner=partitioner)
     return data.mesh, data.cell_tags, data.facet_tags
+
+
+def entity_maps(submesh: Any, entity_map: Any, parent_entities: int) -> Any:
+    """What fem.form takes as entity_maps for a submesh made of `entity_map`, from create_submesh.
+
+    DOLFINx 0.9 wants {submesh: parent entity -> submesh cell}; 0.10 and later take the map itself.
+    """
+    if VERSION >= (0, 10):
+        return [entity_map]
+    inverse = np.full(parent_entities, -1, dtype=np.int32)
+    inverse[entity_map] = np.arange(len(entity_map), dtype=np.int32)
+    return {submesh: inverse}

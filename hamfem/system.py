@@ -101,7 +101,8 @@ class SecondOrder:
         # A fixed start vector: the answer, hence a refusal, must not change from run to run.
         eps.setInitialSpace([_start_vector(self.M)])
         eps.setTolerances(1e-6, 1000)
-        eps.getST().setKSP(self.mass_solver)
+        # A solver of its own: destroying eps resets the solver that it was given.
+        eps.getST().setKSP(factorised(self.M, "hamfem_mass_"))
         eps.solve()
         if eps.getConverged() < 1:
             raise RuntimeError("the largest frequency was not found: check that M and K are symmetric.")

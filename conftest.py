@@ -1,0 +1,81 @@
+"""One suite for one rank and for many: a failure on any rank is a failure on all, and nothing hangs."""
+
+import gc
+import os
+import sys
+import time
+
+from mpi4py import MPI
+from petsc4py import PETSc
+
+import pytest
+
+COMM = MPI.COMM_WORLD.Dup()
+# How long a rank waits for the others after a test before it ends the job. A rank that failed inside
+# a test may have left the others waiting in a collective call that it will never join.
+PATIENCE = float(os.environ.get("HAMFEM_TEST_PATIENCE", "60"))
+_failures: list[str] = []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config):
+    """Only rank 0 reports; the others hand their failures to it."""
+    if COMM.rank > 0:
+        sys.stdout = open(os.devnull, "w")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Tests that start processes of their own run on one rank."""
+    if COMM.size > 1:
+        alone = pytest.mark.skip(reason="starts processes of its own")
+        for item in items:
+            if item.get_closest_marker("serial"):
+                item.add_marker(alone)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Collect the failures of a test from all ranks and report them on each."""
+    outcome = yield
+    report = outcome.get_result()
+    if COMM.size == 1:
+        return
+    if report.failed:
+        _failures.append(f"rank {COMM.rank}, {report.when}:\n{report.longreprtext}")
+    if report.when != "teardown":
+        return
+    _meet(item.nodeid)
+    failures = COMM.allgather("\n".join(_failures))
+    elsewhere = [text for rank, text in enumerate(failures) if text and rank != COMM.rank]
+    if elsewhere and not _failures:
+        report.outcome, report.longrepr = "failed", "\n".join(elsewhere)
+    _failures.clear()
+
+
+def _meet(test: str) -> None:
+    """A barrier with a time limit, beyond which the whole job is ended with what is known."""
+    request, start = COMM.Ibarrier(), time.monotonic()
+    # Only a rank that failed runs out of patience: a slow rank is no error.
+    while not request.Test():
+        if _failures and time.monotonic() - start > PATIENCE:
+            print(
+                f"\n{test} failed and the other ranks did not come back:\n" + "\n".join(_failures),
+                file=sys.__stderr__,
+                flush=True,
+            )
+            MPI.COMM_WORLD.Abort(1)
+        time.sleep(1e-4)
+
+
+@pytest.fixture(autouse=True)
+def _collect_garbage():
+    """PETSc objects are destroyed collectively, so all ranks collect them at the same place."""
+    yield
+    gc.collect()
+    PETSc.garbage_cleanup()
+
+
+@pytest.fixture
+def shared_tmp_path(tmp_path):
+    """One temporary directory for all ranks."""
+    return MPI.COMM_WORLD.bcast(tmp_path)

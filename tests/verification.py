@@ -1,0 +1,18 @@
+"""Fits of order and drift, shared by the tests."""
+
+import numpy as np
+
+
+def order(h, errors, floor=1e-12):
+    """The slope of log(error) over log(h), fitted after errors below the round-off floor are dropped."""
+    h, errors = np.asarray(h, float), np.asarray(errors, float)
+    keep = errors > floor
+    assert keep.sum() >= 2, f"fewer than two errors above {floor}: {errors}"
+    return np.polyfit(np.log(h[keep]), np.log(errors[keep]), 1)[0]
+
+
+def drift(t, values, intervals=10):
+    """The slope in time of the maximum over each interval: 0 for a bounded oscillation."""
+    t, values = np.asarray(t, float), np.asarray(values, float)
+    parts = np.array_split(np.arange(len(t)), intervals)
+    return np.polyfit([t[p].mean() for p in parts], [values[p].max() for p in parts], 1)[0]
