@@ -7,7 +7,7 @@ import pytest
 import ufl
 from dolfinx import fem
 from dolfinx.fem.petsc import assemble_matrix
-from dolfinx.mesh import compute_midpoints, create_submesh
+from dolfinx.mesh import compute_midpoints, create_submesh, entities_to_geometry
 
 import hamfem as hf
 from hamfem import dolfinx_versions
@@ -179,8 +179,8 @@ def test_square_obstacle_is_the_grid_with_right_diagonals():
     assert domain.mesh.topology.index_map(2).size_global == 736
     msh = domain.mesh
     msh.topology.create_connectivity(2, 0)
-    owned = msh.topology.index_map(2).size_local
-    for nodes in msh.geometry.dofmap[:owned]:
+    cells = np.arange(msh.topology.index_map(2).size_local, dtype=np.int32)
+    for nodes in entities_to_geometry(msh, 2, cells):
         corners = msh.geometry.x[nodes, :2]
         edges = corners - np.roll(corners, 1, axis=0)
         lengths = np.sort(np.linalg.norm(edges, axis=1))
