@@ -14,6 +14,7 @@ COMM = MPI.COMM_WORLD.Dup()
 # How long a rank waits for the others after a test before it ends the job. A rank that failed inside
 # a test may have left the others waiting in a collective call that it will never join.
 PATIENCE = float(os.environ.get("HAMFEM_TEST_PATIENCE", "60"))
+_NOWHERE = pytest.StashKey()
 _failures: list[str] = []
 
 
@@ -21,7 +22,14 @@ _failures: list[str] = []
 def pytest_configure(config):
     """Only rank 0 reports; the others hand their failures to it."""
     if COMM.rank > 0:
-        sys.stdout = open(os.devnull, "w")
+        sys.stdout = config.stash[_NOWHERE] = open(os.devnull, "w")
+
+
+def pytest_unconfigure(config):
+    """Close what pytest_configure opened."""
+    if nowhere := config.stash.get(_NOWHERE, None):
+        sys.stdout = sys.__stdout__
+        nowhere.close()
 
 
 def pytest_collection_modifyitems(config, items):
@@ -45,6 +53,9 @@ def pytest_runtest_makereport(item, call):
     if report.when != "teardown":
         return
     _meet(item.nodeid)
+    # PETSc objects are destroyed collectively, so all ranks collect them at the same place.
+    gc.collect()
+    PETSc.garbage_cleanup()
     failures = COMM.allgather("\n".join(_failures))
     elsewhere = [text for rank, text in enumerate(failures) if text and rank != COMM.rank]
     if elsewhere and not _failures:
@@ -65,14 +76,6 @@ def _meet(test: str) -> None:
             )
             MPI.COMM_WORLD.Abort(1)
         time.sleep(1e-4)
-
-
-@pytest.fixture(autouse=True)
-def _collect_garbage():
-    """PETSc objects are destroyed collectively, so all ranks collect them at the same place."""
-    yield
-    gc.collect()
-    PETSc.garbage_cleanup()
 
 
 @pytest.fixture
