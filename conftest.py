@@ -1,4 +1,4 @@
-"""One suite for one rank and for many: a failure on any rank is a failure on all, and nothing hangs."""
+"""One suite for one rank and for many: a failure on one is a failure on all; nothing hangs."""
 
 import gc
 import os
@@ -11,8 +11,8 @@ from petsc4py import PETSc
 import pytest
 
 COMM = MPI.COMM_WORLD.Dup()
-# How long a rank waits for the others after a test before it ends the job. A rank that failed inside
-# a test may have left the others waiting in a collective call that it will never join.
+# How long a rank that failed waits for the others after a test before it ends the job: it may have
+# left them in a collective call that it will never join.
 PATIENCE = float(os.environ.get("HAMFEM_TEST_PATIENCE", "60"))
 _NOWHERE = pytest.StashKey()
 _failures: list[str] = []

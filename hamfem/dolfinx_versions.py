@@ -21,13 +21,13 @@ def check(dolfinx_version: str, scalar: type) -> tuple[int, int]:
     version = (int(match[1]), int(match[2])) if match else (0, 0)
     if version < OLDEST:
         raise ImportError(
-            f"hamfem needs DOLFINx 0.9 to 0.11 and this is DOLFINx {dolfinx_version}: install a newer "
-            "one, or use docker/run, which brings its own."
+            f"hamfem needs DOLFINx 0.9 to 0.11 and this is DOLFINx {dolfinx_version}: install a "
+            "newer one, or use docker/run, which brings its own."
         )
     if np.issubdtype(scalar, np.complexfloating):
         raise ImportError(
-            "hamfem needs PETSc and DOLFINx built for real numbers and this build is complex: select "
-            "the real one (on Debian python3-dolfinx-real, on conda-forge petsc=*=real*)."
+            "hamfem needs PETSc and DOLFINx built for real numbers and this build is complex: "
+            "select the real one (on Debian python3-dolfinx-real, on conda-forge petsc=*=real*)."
         )
     if version > NEWEST:
         warnings.warn(
@@ -50,7 +50,7 @@ VERSION = check(dolfinx.__version__, PETSc.ScalarType)
 
 
 def cell_partitioner(ghost_mode: Any) -> Callable:
-    """DOLFINx's own partitioner with the given ghosts; newer versions ask for the cells per facet."""
+    """DOLFINx's partitioner with the given ghosts; newer versions ask for the cells per facet."""
     create = dolfinx.mesh.create_cell_partitioner
     try:
         return create(ghost_mode, 2)

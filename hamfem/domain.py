@@ -76,7 +76,7 @@ class Domain:
         return self._tagged(self.facet_tags, self.boundaries, "boundary", names)
 
     def name_region(self, name: str, where: Where) -> Domain:
-        """The same mesh, in which the cells whose corners all satisfy `where(x)` are region `name`."""
+        """The same mesh, where the cells whose corners all satisfy `where(x)` are region `name`."""
         cells = mesh.locate_entities(self.mesh, self.dim, where)
         number = _number(name, self.regions)
         tags = self._retag(self.dim, self.cell_tags, cells, number, f"region '{name}'")
@@ -93,15 +93,19 @@ class Domain:
         return replace(self, facet_tags=tags, boundaries={**self.boundaries, name: number})
 
     def write(self, path: str | Path) -> None:
-        """Write mesh, tags and names to an .xdmf file (and .h5 beside it) that `read_mesh` reads."""
+        """Write mesh, tags and names to an .xdmf file (and .h5 beside it) for `read_mesh`."""
         if Path(path).suffix != ".xdmf":
-            raise ValueError(f"a domain is written as .xdmf and '{path}' is not: change the ending.")
+            raise ValueError(
+                f"a domain is written as .xdmf and '{path}' is not: change the ending."
+            )
         self.cell_tags.name, self.facet_tags.name = "cell_tags", "facet_tags"
         with io.XDMFFile(self.comm, str(path), "w") as file:
             file.write_mesh(self.mesh)
             for tags in (self.cell_tags, self.facet_tags):
                 file.write_meshtags(
-                    tags, self.mesh.geometry, f"/Xdmf/Domain/Grid[@Name='{self.mesh.name}']/Geometry"
+                    tags,
+                    self.mesh.geometry,
+                    f"/Xdmf/Domain/Grid[@Name='{self.mesh.name}']/Geometry",
                 )
             file.write_information("regions", json.dumps(self.regions))
             file.write_information("boundaries", json.dumps(self.boundaries))
@@ -154,8 +158,8 @@ def box(
     counts = np.broadcast_to(np.asarray(n), dim) if np.ndim(n) == 0 else np.asarray(n)
     if a.shape != (dim,) or b.shape != (dim,) or counts.shape != (dim,):
         raise ValueError(
-            f"a box of {cell} cells needs {dim} coordinate(s) in lower and upper and {dim} number(s) "
-            f"in n: there are {a.size}, {b.size} and {counts.size}."
+            f"a box of {cell} cells needs {dim} coordinate(s) in lower and upper and {dim} "
+            f"number(s) in n: there are {a.size}, {b.size} and {counts.size}."
         )
     if not np.all(np.isfinite(b - a)) or not np.all(b > a):
         raise ValueError(f"upper {b.tolist()} must exceed lower {a.tolist()} in each direction.")
@@ -169,17 +173,20 @@ def box(
         msh = create(comm, [a, b], counts.tolist(), _CELLS[cell], ghost_mode=GHOST_MODE)
 
     msh.topology.create_entities(dim - 1)
-    nothing = [
-        mesh.meshtags(msh, d, np.empty(0, np.int32), np.empty(0, np.int32)) for d in (dim, dim - 1)
-    ]
-    domain = Domain(msh, *nothing, {}, {})
+    domain = Domain(msh, _no_tags(msh, dim), _no_tags(msh, dim - 1), {}, {})
     spacing = (b - a) / counts
     for axis, sides in enumerate(_SIDES[:dim]):
         for name, place in zip(sides, (a[axis], b[axis])):
-            domain = domain.name_boundary(
-                name, lambda x, i=axis, place=place: np.abs(x[i] - place) < 1e-3 * spacing[i]
-            )
+            domain = domain.name_boundary(name, _near(axis, place, 1e-3 * spacing[axis]))
     return domain
+
+
+def _near(axis: int, place: float, distance: float) -> Where:
+    return lambda x: np.abs(x[axis] - place) < distance
+
+
+def _no_tags(msh: mesh.Mesh, dim: int) -> mesh.MeshTags:
+    return mesh.meshtags(msh, dim, np.empty(0, np.int32), np.empty(0, np.int32))
 
 
 def read_mesh(comm: MPI.Comm, path: str | Path) -> Domain:
@@ -192,7 +199,9 @@ def read_mesh(comm: MPI.Comm, path: str | Path) -> Domain:
     path = Path(path)
     readers = {".msh": _read_gmsh, ".xdmf": _read_xdmf}
     if path.suffix not in readers:
-        raise ValueError(f"'{path}' is neither a gmsh .msh nor an .xdmf file: convert it with gmsh.")
+        raise ValueError(
+            f"'{path}' is neither a gmsh .msh nor an .xdmf file: convert it with gmsh."
+        )
     if not comm.bcast(path.is_file() if comm.rank == 0 else None):
         raise FileNotFoundError(f"there is no mesh file '{path}'.")
     return readers[path.suffix](comm, path)
@@ -205,7 +214,7 @@ def _read_gmsh(comm: MPI.Comm, path: Path) -> Domain:
         gmsh.initialize(interruptible=False)
         gmsh.option.setNumber("General.Terminal", 0)
     try:
-        dim, names = on_root(comm, lambda: _gmsh_names(gmsh.model, _opened(gmsh, path), path))
+        dim, names = on_root(comm, lambda: _open_gmsh(gmsh, path))
         msh, cell_tags, facet_tags = dolfinx_versions.mesh_from_gmsh(
             gmsh.model if comm.rank == 0 else None, comm, dim, GHOST_MODE
         )
@@ -213,19 +222,17 @@ def _read_gmsh(comm: MPI.Comm, path: Path) -> Domain:
         if comm.rank == 0:
             gmsh.finalize()
     if facet_tags is None:
-        facet_tags = mesh.meshtags(msh, dim - 1, np.empty(0, np.int32), np.empty(0, np.int32))
+        facet_tags = _no_tags(msh, dim - 1)
     return Domain(msh, cell_tags, facet_tags, names[dim], names[dim - 1])
 
 
-def _opened(gmsh: Any, path: Path) -> None:
+def _open_gmsh(gmsh: Any, path: Path) -> tuple[int, dict[int, dict[str, int]]]:
+    """Read the file; the dimension of its mesh and, for each dimension, physical name -> number."""
     try:
         gmsh.open(str(path))
     except Exception as error:
         raise ValueError(f"gmsh cannot read '{path}': {error}.") from None
-
-
-def _gmsh_names(model: Any, _: None, path: Path) -> tuple[int, dict[int, dict[str, int]]]:
-    """The dimension of the mesh and, for each dimension, physical name -> number."""
+    model = gmsh.model
     groups = model.getPhysicalGroups()
     if not groups:
         raise ValueError(
@@ -235,8 +242,12 @@ def _gmsh_names(model: Any, _: None, path: Path) -> tuple[int, dict[int, dict[st
     dim = max(d for d, _ in groups)
     types = {
         model.mesh.getElementProperties(kind)[0].split()[0]
-        for entity in {(d, int(e)) for d, tag in groups if d == dim
-                       for e in model.getEntitiesForPhysicalGroup(d, tag)}
+        for entity in {
+            (d, int(e))
+            for d, tag in groups
+            if d == dim
+            for e in model.getEntitiesForPhysicalGroup(d, tag)
+        }
         for kind in model.mesh.getElementTypes(*entity)
     }
     allowed = {1: {"Line"}, 2: {"Triangle", "Quadrilateral"}, 3: {"Tetrahedron", "Hexahedron"}}
@@ -277,7 +288,7 @@ def _read_xdmf(comm: MPI.Comm, path: Path) -> Domain:
     for d, kind in ((dim, "regions"), (dim - 1, "boundaries")):
         tags = found[d]
         if tags is None:
-            tags = mesh.meshtags(msh, d, np.empty(0, np.int32), np.empty(0, np.int32))
+            tags = _no_tags(msh, d)
         local = set(np.unique(tags.values).tolist())
         numbers = sorted(set().union(*comm.allgather(local)))
         names = information.get(kind, {str(number): number for number in numbers})

@@ -21,4 +21,4 @@ def on_root(comm: MPI.Comm, work: Callable[[], T]) -> T:
     value, failure = comm.bcast(result, root=0)
     if failure is not None:
         raise failure
-    return value  # type: ignore[return-value]
+    return value

@@ -13,7 +13,7 @@ Field = Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class StandingWave:
-    """A mode of the box (0, L_1) x ... x (0, L_d) for the scalar wave equation with constant speed c.
+    """A mode of the box (0, L_1) x ... x (0, L_d) of the scalar wave equation with speed c.
 
         u(x, t) = prod_i trig(m_i pi x_i / L_i) cos(omega t + phase),
         omega = c pi |(m_1 / L_1, ..., m_d / L_d)|,
@@ -41,7 +41,9 @@ class StandingWave:
     def shape(self, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """The mode at the points x, an array of shape (3, number of points)."""
         trig = np.sin if self.walls == "clamped" else np.cos
-        factors = [trig(m * np.pi * x[i] / L) for i, (m, L) in enumerate(zip(self.modes, self.lengths))]
+        factors = [
+            trig(m * np.pi * x[i] / L) for i, (m, L) in enumerate(zip(self.modes, self.lengths))
+        ]
         return np.prod(factors, axis=0)
 
     def u(self, t: float) -> Field:

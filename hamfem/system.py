@@ -51,7 +51,9 @@ class SecondOrder:
         state = State(self.space.vector(u), self.space.vector(v))
         for name, vector in (("u", state.q), ("v", state.v)):
             if not np.isfinite(vector.norm()):
-                raise ValueError(f"the initial {name} is not finite everywhere: it has NaN or infinity.")
+                raise ValueError(
+                    f"the initial {name} is not finite everywhere: it has NaN or infinity."
+                )
         return state
 
     @cached_property
@@ -60,7 +62,7 @@ class SecondOrder:
         return factorised(self.M, "hamfem_mass_")
 
     def mass_solve(self, r: PETSc.Vec, x: PETSc.Vec) -> None:
-        """x = M^-1 r."""
+        """X = M^-1 r."""
         self.mass_solver.solve(r, x)
 
     def shifted(self, c: float) -> PETSc.KSP:
@@ -105,7 +107,9 @@ class SecondOrder:
         eps.getST().setKSP(factorised(self.M, "hamfem_mass_"))
         eps.solve()
         if eps.getConverged() < 1:
-            raise RuntimeError("the largest frequency was not found: check that M and K are symmetric.")
+            raise RuntimeError(
+                "the largest frequency was not found: check that M and K are symmetric."
+            )
         largest = eps.getEigenvalue(0).real
         eps.destroy()
         return float(np.sqrt(max(largest, 0.0)))

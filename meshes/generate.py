@@ -1,7 +1,7 @@
 """Regenerate the .msh files of this directory from their .geo sources.
 
-    docker/run python meshes/generate.py                       all of them, as committed
-    docker/run python meshes/generate.py obstacle_square -p n=8 -o fine.msh     one, refined
+docker/run python meshes/generate.py                       all of them, as committed
+docker/run python meshes/generate.py obstacle_square -p n=8 -o fine.msh     one, refined
 """
 
 from pathlib import Path

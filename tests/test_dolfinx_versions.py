@@ -6,7 +6,9 @@ from hamfem import dolfinx_versions
 
 @pytest.mark.parametrize("version", ["0.8.0", "0.7.3", "unknown"])
 def test_old_versions_are_refused(version):
-    with pytest.raises(ImportError, match=f"needs DOLFINx 0.9 to 0.11 and this is DOLFINx {version}"):
+    with pytest.raises(
+        ImportError, match=f"needs DOLFINx 0.9 to 0.11 and this is DOLFINx {version}"
+    ):
         dolfinx_versions.check(version, np.float64)
 
 

@@ -1,4 +1,4 @@
-"""The layers: physics <- discretization -> system <- integrators; finite elements stay on the left."""
+"""The layers: physics <- discretization -> system <- integrators; elements stay on the left."""
 
 import ast
 from pathlib import Path

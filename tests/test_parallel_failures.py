@@ -39,7 +39,13 @@ def run(source, tmp_path):
     command = ["mpirun", "-n", "2", sys.executable, "-m", "pytest", "--color=no", str(tmp_path)]
     environment = {**os.environ, "HAMFEM_TEST_PATIENCE": "1"}
     return subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
+        command,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def order(h, errors, floor=1e-12):
-    """The slope of log(error) over log(h), fitted after errors below the round-off floor are dropped."""
+    """The slope of log(error) over log(h), fitted to the errors above the round-off floor."""
     h, errors = np.asarray(h, float), np.asarray(errors, float)
     keep = errors > floor
     assert keep.sum() >= 2, f"fewer than two errors above {floor}: {errors}"

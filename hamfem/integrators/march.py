@@ -32,7 +32,9 @@ def march(
     """
     span = t_end - state.t
     if not math.isfinite(dt) or dt == 0 or span * dt < 0:
-        raise ValueError(f"dt = {dt} does not lead from t = {state.t} to t_end = {t_end}: change it.")
+        raise ValueError(
+            f"dt = {dt} does not lead from t = {state.t} to t_end = {t_end}: change it."
+        )
     if every < 1:
         raise ValueError(f"every must be at least 1 and is {every}.")
     steps = math.ceil(abs(span / dt) * (1 - 1e-12))
@@ -40,8 +42,8 @@ def march(
     limit = method.stable_dt(system)
     if abs(dt) > limit:
         raise ValueError(
-            f"dt = {abs(dt):.6g} is beyond the stable step {limit:.6g} of {type(method).__name__} on "
-            "this mesh: take a smaller dt or an implicit method."
+            f"dt = {abs(dt):.6g} is beyond the stable step {limit:.6g} of {type(method).__name__} "
+            "on this mesh: take a smaller dt or an implicit method."
         )
     return _march(system, method, state, dt, t_end, steps, every)
 

@@ -36,7 +36,9 @@ def check(domain: Domain, conditions: Sequence[Condition]) -> None:
     seen: set[str] = set()
     for condition in conditions:
         if not isinstance(condition, Condition):
-            raise TypeError(f"{condition!r} is not a boundary condition: use hf.Clamped or hf.Free.")
+            raise TypeError(
+                f"{condition!r} is not a boundary condition: use hf.Clamped or hf.Free."
+            )
         if not condition.names:
             raise ValueError(f"hf.{type(condition).__name__}() names no side: name at least one.")
         domain.facets(*condition.names)

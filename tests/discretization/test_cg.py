@@ -55,7 +55,7 @@ def test_displacement_converges_with_order_k_plus_1(cell, degree, sizes, walls):
 
 @pytest.mark.parametrize("method", [hf.Verlet(), hf.Gauss(1)], ids=["Verlet", "midpoint"])
 def test_time_integrators_have_order_2(method):
-    # Against the semi-discrete solution, computed with a step 16 times smaller than the smallest one
+    # Against the semi-discrete solution, computed with a step 16 times smaller than the smallest
     # here. The nodal mode is no eigenvector: omega_max dt = 0.2 resolves all that it excites.
     system, exact = membrane(COMM, "triangle", 6, 2)
 
@@ -140,7 +140,7 @@ def test_the_same_answer_on_any_number_of_ranks(method):
 
 
 def test_largest_frequency_of_the_specification():
-    # Unit square, right diagonals, rho = kappa = 1: omega_max / n = 5.30, 11.6, 19.0 for k = 1, 2, 3.
+    # Unit square, right diagonals, rho = kappa = 1: omega_max / n = 5.30, 11.6, 19.0 for k = 1..3.
     domain = hf.box(COMM, (0, 0), (1, 1), 8)
     for degree, expected in ((1, 5.30), (2, 11.6), (3, 19.0)):
         system = hf.cg(hf.Acoustic(domain), degree)

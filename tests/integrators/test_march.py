@@ -85,7 +85,7 @@ def test_a_blow_up_is_an_error(system, start):
 
 def test_bad_calls_fail_at_the_call(system, start):
     for dt in (0.0, float("nan"), float("inf"), -0.1):
-        with pytest.raises(ValueError, match="does not lead from t = 0.0 to t_end = 1.0"):
+        with pytest.raises(ValueError, match="does not lead from t = "):
             hf.march(system, hf.Gauss(1), start, dt, 1.0)
     with pytest.raises(ValueError, match="every must be at least 1"):
         hf.march(system, hf.Gauss(1), start, 0.1, 1.0, every=0)
