@@ -1,0 +1,53 @@
+"""What the documents say is true: the README's script runs, the lists of packages agree."""
+
+import re
+from pathlib import Path
+
+from mpi4py import MPI
+
+import pytest
+
+import hamfem as hf
+
+ROOT = Path(__file__).parents[1]
+
+
+def read(name):
+    return (ROOT / name).read_text()
+
+
+def test_the_first_script_of_the_readme_runs(monkeypatch, shared_tmp_path, capsys):
+    script = re.search(r"```python\n(.*?)```", read("README.md"), re.DOTALL).group(1)
+    assert len([line for line in script.splitlines() if line.strip()]) <= 12
+    monkeypatch.chdir(shared_tmp_path)
+    names = {}
+    exec(script, names)
+    assert names["state"].t == pytest.approx(2.0)
+    energies = re.findall(r"energy = ([\d.]+)", capsys.readouterr().out)
+    if MPI.COMM_WORLD.rank == 0:
+        assert len(energies) == 10
+        assert float(energies[-1]) == pytest.approx(float(energies[0]), rel=1e-12)
+
+
+def packages(recipe):
+    """The words between the option of apt-get install and the end of that command."""
+    text = read(f"docker/{recipe}").split("install -y --no-install-recommends", 1)[1]
+    return set(re.split(r";|\n *apt-get", text, maxsplit=1)[0].replace("\\", " ").split())
+
+
+def test_the_two_container_recipes_install_the_same():
+    assert packages("Dockerfile") == packages("hamfem.def")
+    assert "python3-dolfinx-real" in packages("Dockerfile")
+
+
+def test_one_version_of_ruff():
+    version = re.search(r"^version=(\S+)", read("docker/lint"), re.MULTILINE).group(1)
+    assert f"ruff={version}" in read("environment.yml")
+
+
+def test_the_readme_lists_every_integrator():
+    text = read("README.md")
+    methods = [name for name in hf.__all__ if hasattr(getattr(hf, name), "bind")]
+    assert "Gauss" in methods
+    for name in methods:
+        assert f"`hf.{name}(" in text, f"the README does not mention {name}"
