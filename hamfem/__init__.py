@@ -5,26 +5,77 @@ from hamfem import exact as exact
 from hamfem._version import version as __version__
 from hamfem.discretization.cg import cg
 from hamfem.domain import Domain, box, read_mesh
+from hamfem.integrators.dirk import SDIRK3, SymplecticDIRK
+from hamfem.integrators.explicit import (
+    PEFRL,
+    SRKN,
+    SS15,
+    BlanesMoan,
+    KahanLi,
+    McLachlanAtela,
+    McLachlanS5,
+    Ruth3,
+    SelfStarting,
+    Suzuki4,
+    SymplecticEuler,
+    Verlet,
+    Yoshida,
+)
 from hamfem.integrators.gauss import Gauss
 from hamfem.integrators.march import march
-from hamfem.integrators.partitioned import Verlet
+from hamfem.integrators.newmark import GeneralizedAlpha, Newmark
+from hamfem.integrators.partitioned import Partitioned
+from hamfem.integrators.partitioned_runge_kutta import PartitionedRungeKutta
+from hamfem.integrators.runge_kutta import RK4, RungeKutta
+from hamfem.integrators.simpson import Simpson
+from hamfem.invariants import linear_invariants, modified_energy, noether, structure
+from hamfem.loads import Load, SampledLoad
 from hamfem.physics.acoustic import Acoustic
 from hamfem.physics.boundary import Clamped, Free
-from hamfem.system import SecondOrder, State
+from hamfem.state import State
+from hamfem.system import FirstOrder, SecondOrder
 
 __all__ = [
+    "PEFRL",
+    "RK4",
+    "SDIRK3",
+    "SRKN",
+    "SS15",
     "Acoustic",
+    "BlanesMoan",
     "Clamped",
     "Domain",
+    "FirstOrder",
     "Free",
     "Gauss",
+    "GeneralizedAlpha",
+    "KahanLi",
+    "Load",
+    "McLachlanAtela",
+    "McLachlanS5",
+    "Newmark",
+    "Partitioned",
+    "PartitionedRungeKutta",
+    "RungeKutta",
+    "Ruth3",
+    "SampledLoad",
     "SecondOrder",
+    "SelfStarting",
+    "Simpson",
     "State",
+    "Suzuki4",
+    "SymplecticDIRK",
+    "SymplecticEuler",
     "Verlet",
+    "Yoshida",
     "__version__",
     "box",
     "cg",
     "exact",
+    "linear_invariants",
     "march",
+    "modified_energy",
+    "noether",
     "read_mesh",
+    "structure",
 ]

@@ -1,29 +1,48 @@
-"""Semi-discrete Hamiltonian systems as bags of linear maps, and their states."""
+"""Semi-discrete Hamiltonian systems as bags of linear maps.
+
+An integrator sees only these maps, the same for both kinds of system:
+
+    mass(v), mass_solve(r)      M v, M^-1 r
+    flux(w)                     F w, the change of q that belongs to a displacement w
+    restoring(q)                the force that q exerts on v
+    stiffness(w)                K w = -restoring(F w)
+    shifted(c, a)               solves (M + a R + c K) x = r;  shifted_pair for complex c and a
+    stage(a)                    solves k = L(z + a k) + load for both halves
+    kick, drift                 the flow of v while q stands still, and the other way round
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
+from mpi4py import MPI
 from petsc4py import PETSc
-from slepc4py import SLEPc
 
 import numpy as np
 
+from hamfem import stability
+from hamfem.flow import Half
+from hamfem.kernel import Kernel
+from hamfem.loads import Load, Loads, SampledLoad
+from hamfem.matrices import (
+    PairSolver,
+    Solve,
+    as_petsc,
+    as_vector,
+    check_positive,
+    check_symmetric,
+    combination,
+    inverse,
+    is_diagonal,
+    nested,
+    solver,
+)
+from hamfem.stage import Stage, Vecs, eliminated, saddle
+from hamfem.state import State
 
-@dataclass
-class State:
-    """A point (q, v) of phase space at time t, reached after `step` steps; advanced in place."""
-
-    q: PETSc.Vec
-    v: PETSc.Vec
-    t: float = 0.0
-    step: int = 0
-
-    def copy(self) -> State:
-        """An independent copy, from which a run can start again."""
-        return State(self.q.copy(), self.v.copy(), self.t, self.step)
+PairSolve = Callable[[Vecs, Vecs], None]
 
 
 class Space(Protocol):
@@ -36,109 +55,474 @@ class Space(Protocol):
         """The fields of a state, by name."""
 
 
-class SecondOrder:
-    """du/dt = v, M dv/dt = -K u, with M symmetric positive definite, K symmetric semidefinite.
+class _Energies:
+    """What both kinds of system do with a state."""
 
-    Its Hamiltonian is the energy 1/2 v'Mv + 1/2 u'Ku.
-    """
+    M: PETSc.Mat
+    new_q: Callable[[], PETSc.Vec]
+    new_v: Callable[[], PETSc.Vec]
 
-    def __init__(self, M: PETSc.Mat, K: PETSc.Mat, space: Space) -> None:
-        self.M, self.K, self.space = M, K, space
-        self._work = M.createVecRight()
-
-    def state(self, u: Any = 0, v: Any = 0) -> State:
-        """The state at t = 0 with displacement u and velocity v: callables x -> array, or 0."""
-        state = State(self.space.vector(u), self.space.vector(v))
-        for name, vector in (("u", state.q), ("v", state.v)):
-            if not np.isfinite(vector.norm()):
-                raise ValueError(
-                    f"the initial {name} is not finite everywhere: it has NaN or infinity."
-                )
-        return state
+    def _potential_form(self) -> PETSc.Mat:
+        raise NotImplementedError
 
     @cached_property
-    def mass_solver(self) -> PETSc.KSP:
-        """A solver of M x = r, factorised at first use."""
-        return factorised(self.M, "hamfem_mass_")
-
-    def mass_solve(self, r: PETSc.Vec, x: PETSc.Vec) -> None:
-        """X = M^-1 r."""
-        self.mass_solver.solve(r, x)
-
-    def shifted(self, c: float) -> PETSc.KSP:
-        """A solver of (M + c K) x = r, factorised once."""
-        A = self.M.copy()
-        A.axpy(c, self.K, structure=PETSc.Mat.Structure.SUBSET_NONZERO_PATTERN)
-        return factorised(A, "hamfem_shifted_")
+    def _work(self) -> tuple[PETSc.Vec, PETSc.Vec]:
+        return self.new_q(), self.new_v()
 
     def kinetic(self, state: State) -> float:
         """1/2 v'Mv."""
-        self.M.mult(state.v, self._work)
-        return 0.5 * state.v.dot(self._work)
+        self.M.mult(state.v, self._work[1])
+        return 0.5 * float(state.v.dot(self._work[1]))
 
     def potential(self, state: State) -> float:
-        """1/2 u'Ku."""
-        self.K.mult(state.q, self._work)
-        return 0.5 * state.q.dot(self._work)
+        """1/2 u'Ku, or 1/2 q'M_q q."""
+        self._potential_form().mult(state.q, self._work[0])
+        return 0.5 * float(state.q.dot(self._work[0]))
 
     def energy(self, state: State) -> float:
-        """The Hamiltonian 1/2 v'Mv + 1/2 u'Ku."""
-        return self.kinetic(state) + self.potential(state)
+        """The Hamiltonian: kinetic and potential energy, without the loads."""
+        # march looks at the energy when it yields, and so does its user: compute it once.
+        key = (state.q.handle, state.q.stateGet(), state.v.handle, state.v.stateGet(), state.step)
+        if getattr(self, "_energy", (None, 0.0))[0] != key:
+            self._energy = key, self.kinetic(state) + self.potential(state)
+        return self._energy[1]
 
     def invariants(self, state: State) -> dict[str, float]:
         """The tracked quantities, by name."""
         kinetic, potential = self.kinetic(state), self.potential(state)
         return {"energy": kinetic + potential, "kinetic": kinetic, "potential": potential}
 
+
+def _finite(state: State) -> State:
+    for name, vector in (("u or q", state.q), ("v", state.v)):
+        if not np.isfinite(vector.norm()):
+            raise ValueError(f"the initial {name} is not finite: it has NaN or infinity.")
+    return state
+
+
+class SecondOrder(_Energies):
+    """du/dt = v, M dv/dt = -K u - R v + f(t); its energy is 1/2 v'Mv + 1/2 u'Ku.
+
+    Args:
+        M: Symmetric positive definite; numpy, scipy.sparse or PETSc, like the others.
+        K: Symmetric positive semidefinite.
+        R: The damping, symmetric positive semidefinite, or None.
+        loads: f, a sum of loads.
+        kernel: Vectors that span ker K, if momenta are to be kept free of round-off.
+        space: How vectors stand for functions; None for a system of plain numbers.
+        comm: Over which ranks numpy and scipy matrices are spread.
+    """
+
+    R_q = None
+
+    def __init__(
+        self,
+        M: Any,
+        K: Any,
+        R: Any = None,
+        loads: Sequence[Load | SampledLoad] = (),
+        kernel: Sequence[Any] = (),
+        space: Space | None = None,
+        comm: MPI.Comm | None = None,
+    ) -> None:
+        self.M, self.K = as_petsc(M, "M", comm), as_petsc(K, "K", comm)
+        self.R = None if R is None else as_petsc(R, "R", comm)
+        for name, A in (("M", self.M), ("K", self.K), ("R", self.R)):
+            if A is not None:
+                check_symmetric(A, name)
+                if A.size != self.M.size:
+                    raise ValueError(f"{name} is {A.size[0]} x {A.size[1]} and M {self.M.size[0]}.")
+        check_positive(self.M, "M")
+        self.space = space
+        self.new_q = self.new_v = self.M.createVecRight
+        self.loads = Loads(loads, self.new_v())
+        self.flux_loads = Loads((), self.new_q())
+        vectors = [as_vector(w, self.new_v(), "a vector of the kernel") for w in kernel]
+        self.kernel = Kernel(vectors, self.M) if vectors else None
+        self._apart = self.new_q() if vectors else None
+
+    @property
+    def comm(self) -> MPI.Comm:
+        """The communicator."""
+        return self.M.comm.tompi4py()
+
+    def _potential_form(self) -> PETSc.Mat:
+        return self.K
+
+    def state(self, u: Any = 0, v: Any = 0) -> State:
+        """The state at t = 0: callables x -> array on a function space, arrays otherwise, or 0."""
+        if self.space is not None:
+            return _finite(State(self.space.vector(u), self.space.vector(v)))
+        return _finite(State(as_vector(u, self.new_q(), "u"), as_vector(v, self.new_v(), "v")))
+
     def fields(self, state: State) -> dict[str, Any]:
-        """The fields u and v of a state."""
+        """The fields of a state, by name."""
+        if self.space is None:
+            raise ValueError("this system was made from matrices: it has vectors and no fields.")
         return self.space.fields(state)
 
+    # ------------------------------------------------------------ maps
+
+    @cached_property
+    def _inverse(self) -> tuple[Solve, PETSc.Mat | None]:
+        return inverse(self.M, "hamfem_mass_")
+
+    def mass(self, v: PETSc.Vec, out: PETSc.Vec) -> None:
+        """M v."""
+        self.M.mult(v, out)
+
+    def mass_solve(self, r: PETSc.Vec, x: PETSc.Vec) -> None:
+        """X = M^-1 r."""
+        self._inverse[0](r, x)
+        if self.kernel is not None:
+            self.kernel.match(x, r)
+
+    def flux(self, w: PETSc.Vec, out: PETSc.Vec) -> None:
+        """A displacement w changes q = u by w."""
+        w.copy(out)
+
+    def flux_solve(self, g: PETSc.Vec, out: PETSc.Vec) -> None:
+        """There is no load on the equation of u."""
+        raise NotImplementedError("du/dt = v has no load.")
+
+    def stiffness(self, w: PETSc.Vec, out: PETSc.Vec) -> None:
+        """K w."""
+        if self.kernel is None:
+            self.K.mult(w, out)
+            return
+        w.copy(self._apart)
+        self.kernel.remove(self._apart)
+        self.K.mult(self._apart, out)
+        out.maxpy(-np.asarray(out.mDot(self.kernel.W)), self.kernel.MW)
+
+    def restoring(self, q: PETSc.Vec, out: PETSc.Vec) -> None:
+        """-K q."""
+        self.stiffness(q, out)
+        out.scale(-1.0)
+
+    def shifted(self, c: float, a: float = 0.0) -> Solve:
+        """A solver of (M + a R + c K) x = r, factorised once."""
+        if c == 0.0 and (a == 0.0 or self.R is None):
+            return self.mass_solve
+        A = combination([(1.0, self.M), (c, self.K), (a, self.R)])
+        return _matched(solver(A, "hamfem_shifted_").solve, self.kernel if self.R is None else None)
+
+    def shifted_pair(self, c: complex, a: complex = 0.0) -> PairSolve:
+        """A solver of (M + a R + c K) x = r for complex numbers as pairs, factorised once."""
+        P = combination([(1.0, self.M), (c.real, self.K), (a.real, self.R)])
+        Q = combination([(c.imag, self.K), (a.imag, self.R)])
+        S = combination([(1.0, self.M), (abs(c), self.K), (abs(a), self.R)])
+        return _matched_pair(
+            PairSolver(P, Q, "hamfem_pair_", S), self.kernel if self.R is None else None
+        )
+
+    def stage(self, a: complex) -> Stage:
+        """A solver of k = L(z + a k) + load."""
+        return eliminated(self, complex(a))
+
+    @cached_property
+    def kick(self) -> Half:
+        """M dv/dt = -K u - R v + f, u standing still."""
+        return Half(
+            new=self.new_v,
+            force=self.restoring,
+            solve=self.mass_solve,
+            damped_solve=lambda a: self.shifted(0.0, a),
+            R=self.R,
+            loads=self.loads,
+            scaled=lambda h: None if self.kernel else _multiplied(self._inverse[1], self.K, -h),
+            integrate=False,
+        )
+
+    @cached_property
+    def drift(self) -> None:
+        """du/dt = v: no half of its own."""
+        return None
+
+    @cached_property
+    def _max_frequency(self) -> float:
+        return stability.max_frequency(self.M, self.K)
+
     def max_frequency(self) -> float:
-        """The largest omega with K x = omega² M x, by Krylov-Schur iteration."""
-        eps = SLEPc.EPS().create(self.M.comm)
-        eps.setOperators(self.K, self.M)
-        eps.setProblemType(SLEPc.EPS.ProblemType.GHEP)
-        eps.setWhichEigenpairs(SLEPc.EPS.Which.LARGEST_REAL)
-        # A fixed start vector: the answer, hence a refusal, must not change from run to run.
-        eps.setInitialSpace([_start_vector(self.M)])
-        eps.setTolerances(1e-6, 1000)
-        # A solver of its own: destroying eps resets the solver that it was given.
-        eps.getST().setKSP(factorised(self.M, "hamfem_mass_"))
-        eps.solve()
-        if eps.getConverged() < 1:
-            raise RuntimeError(
-                "the largest frequency was not found: check that M and K are symmetric."
+        """The largest omega with K x = omega² M x."""
+        return self._max_frequency
+
+
+class FirstOrder(_Energies):
+    """M_q dq/dt = -B'v - R_q q + g(t), M_v dv/dt = B q - R_v v + f(t).
+
+    Its energy is 1/2 v'M_v v + 1/2 q'M_q q. All matrices may be numpy, scipy.sparse or PETSc ones.
+
+    Args:
+        M_q: Symmetric positive definite.
+        M_v: Symmetric positive definite.
+        B: One row for each v, one column for each q.
+        R_q: The damping of q, symmetric positive semidefinite, or None.
+        R_v: The damping of v, likewise.
+        loads: f, a sum of loads on v.
+        flux_loads: g, a sum of loads on q.
+        kernel: Vectors that span ker B', if their momenta are to be kept free of round-off.
+        space: How vectors stand for functions; None for a system of plain numbers.
+        comm: Over which ranks numpy and scipy matrices are spread.
+    """
+
+    def __init__(
+        self,
+        M_q: Any,
+        M_v: Any,
+        B: Any,
+        R_q: Any = None,
+        R_v: Any = None,
+        loads: Sequence[Load | SampledLoad] = (),
+        flux_loads: Sequence[Load | SampledLoad] = (),
+        kernel: Sequence[Any] = (),
+        space: Space | None = None,
+        comm: MPI.Comm | None = None,
+    ) -> None:
+        self.M_q, self.M_v = as_petsc(M_q, "M_q", comm), as_petsc(M_v, "M_v", comm)
+        self.B = as_petsc(B, "B", comm)
+        self.R_q = None if R_q is None else as_petsc(R_q, "R_q", comm)
+        self.R_v = self.R = None if R_v is None else as_petsc(R_v, "R_v", comm)
+        self.M = self.M_v
+        n_v, n_q = self.M_v.size[0], self.M_q.size[0]
+        if self.B.size != (n_v, n_q):
+            raise ValueError(
+                f"B is {self.B.size[0]} x {self.B.size[1]} and must be {n_v} x {n_q}: one row for "
+                "each v, one column for each q."
             )
-        largest = eps.getEigenvalue(0).real
-        eps.destroy()
-        return float(np.sqrt(max(largest, 0.0)))
+        matrices = (("M_q", self.M_q, n_q), ("M_v", self.M_v, n_v))
+        for name, A, n in (*matrices, ("R_q", self.R_q, n_q), ("R_v", self.R_v, n_v)):
+            if A is not None:
+                check_symmetric(A, name)
+                if A.size[0] != n:
+                    raise ValueError(f"{name} is {A.size[0]} x {A.size[1]} and must be {n} x {n}.")
+        for name, A, _ in matrices:
+            check_positive(A, name)
+        self.space = space
+        self.new_q, self.new_v = self.M_q.createVecRight, self.M_v.createVecRight
+        self.loads = Loads(loads, self.new_v())
+        self.flux_loads = Loads(flux_loads, self.new_q())
+        vectors = [as_vector(w, self.new_v(), "a vector of the kernel") for w in kernel]
+        self.kernel = Kernel(vectors, self.M_v) if vectors else None
+        self._r_q = self.new_q()
+
+    @property
+    def comm(self) -> MPI.Comm:
+        """The communicator."""
+        return self.M.comm.tompi4py()
+
+    def _potential_form(self) -> PETSc.Mat:
+        return self.M_q
+
+    def state(self, q: Any = 0, v: Any = 0) -> State:
+        """The state at t = 0 from arrays, or 0."""
+        return _finite(State(as_vector(q, self.new_q(), "q"), as_vector(v, self.new_v(), "v")))
+
+    def fields(self, state: State) -> dict[str, Any]:
+        """The fields of a state, by name."""
+        if self.space is None:
+            raise ValueError("this system was made from matrices: it has vectors and no fields.")
+        return self.space.fields(state)
+
+    # ------------------------------------------------------------ maps
+
+    @cached_property
+    def _inverse_v(self) -> tuple[Solve, PETSc.Mat | None]:
+        return inverse(self.M_v, "hamfem_mass_")
+
+    @cached_property
+    def _inverse_q(self) -> tuple[Solve, PETSc.Mat | None]:
+        return inverse(self.M_q, "hamfem_flux_mass_")
+
+    def mass(self, v: PETSc.Vec, out: PETSc.Vec) -> None:
+        """M_v v."""
+        self.M_v.mult(v, out)
+
+    def mass_solve(self, r: PETSc.Vec, x: PETSc.Vec) -> None:
+        """X = M_v^-1 r."""
+        self._inverse_v[0](r, x)
+        if self.kernel is not None:
+            self.kernel.match(x, r)
+
+    def _minus_transpose(self, v: PETSc.Vec, out: PETSc.Vec) -> None:
+        self.B.multTranspose(v, out)
+        out.scale(-1.0)
+
+    def flux(self, w: PETSc.Vec, out: PETSc.Vec) -> None:
+        """A displacement w changes q by -M_q^-1 B'w."""
+        self._minus_transpose(w, self._r_q)
+        self._inverse_q[0](self._r_q, out)
+
+    def flux_solve(self, g: PETSc.Vec, out: PETSc.Vec) -> None:
+        """M_q^-1 g."""
+        self._inverse_q[0](g, out)
+
+    def restoring(self, q: PETSc.Vec, out: PETSc.Vec) -> None:
+        """B q."""
+        self.B.mult(q, out)
+        if self.kernel is not None:
+            out.maxpy(-np.asarray(out.mDot(self.kernel.W)), self.kernel.MW)
+
+    @cached_property
+    def _flux_work(self) -> PETSc.Vec:
+        return self.new_q()
+
+    def stiffness(self, w: PETSc.Vec, out: PETSc.Vec) -> None:
+        """K w = B M_q^-1 B'w."""
+        self.flux(w, self._flux_work)
+        self.restoring(self._flux_work, out)
+        out.scale(-1.0)
+
+    @cached_property
+    def _sparse_K(self) -> PETSc.Mat | None:
+        """K = B M_q^-1 B', where M_q^-1 is sparse; else None."""
+        inverted = self._inverse_q[1]
+        if inverted is None:
+            return None
+        return self.B.matMult(inverted).matTransposeMult(self.B)
+
+    def shifted(self, c: float, a: float = 0.0) -> Solve:
+        """A solver of (M_v + a R_v + c K) x = r, factorised once."""
+        kernel = self.kernel if self.R_v is None else None
+        if c == 0.0 and (a == 0.0 or self.R_v is None):
+            return self.mass_solve
+        M = combination([(1.0, self.M_v), (a, self.R_v)])
+        if self._sparse_K is not None:
+            return _matched(
+                solver(combination([(1.0, M), (c, self._sparse_K)]), "hamfem_shifted_").solve,
+                kernel,
+            )
+        # (M_v + a R_v) x + s B y = r with M_q y = s B'x, s² = c
+        sB = combination([(np.sqrt(c), self.B)])
+        A = nested([[M, sB], [sB.transpose(PETSc.Mat()), combination([(-1.0, self.M_q)])]])
+        ksp = solver(A, "hamfem_saddle_", definite=False)
+        rhs, y, n = A.createVecRight(), A.createVecRight(), self.new_v().local_size
+
+        def solve(r: PETSc.Vec, x: PETSc.Vec) -> None:
+            with rhs as values:
+                values[:n] = r.array_r
+                values[n:] = 0.0
+            ksp.solve(rhs, y)
+            with x as values:
+                values[:] = y.array_r[:n]
+
+        return _matched(solve, kernel)
+
+    def shifted_pair(self, c: complex, a: complex = 0.0) -> PairSolve:
+        """A solver of (M_v + a R_v + c K) x = r for complex numbers as pairs."""
+        kernel = self.kernel if self.R_v is None else None
+        if self._sparse_K is not None:
+            P = combination([(1.0, self.M_v), (c.real, self._sparse_K), (a.real, self.R_v)])
+            Q = combination([(c.imag, self._sparse_K), (a.imag, self.R_v)])
+            S = combination([(1.0, self.M_v), (abs(c), self._sparse_K), (abs(a), self.R_v)])
+            return _matched_pair(PairSolver(P, Q, "hamfem_pair_", S), kernel)
+        s = complex(np.sqrt(complex(c)))
+        parts = []
+        for one, shift, root in ((1.0, a.real, s.real), (0.0, a.imag, s.imag)):
+            sB = combination([(root, self.B)])
+            parts.append(
+                nested(
+                    [
+                        [combination([(one, self.M_v), (shift, self.R_v)]), sB],
+                        [sB.transpose(PETSc.Mat()), combination([(-one, self.M_q)])],
+                    ]
+                )
+            )
+        pair = PairSolver(parts[0], parts[1], "hamfem_pair_")
+        rhs = [parts[0].createVecRight() for _ in range(2)]
+        y = [parts[0].createVecRight() for _ in range(2)]
+        n = self.new_v().local_size
+
+        def solve(r: Vecs, x: Vecs) -> None:
+            for part, r_part in zip(rhs, r):
+                with part as values:
+                    values[:n] = r_part.array_r
+                    values[n:] = 0.0
+            pair(rhs, y)
+            for part, x_part in zip(y, x):
+                with x_part as values:
+                    values[:] = part.array_r[:n]
+
+        return _matched_pair(solve, kernel)
+
+    def stage(self, a: complex) -> Stage:
+        """A solver of k = L(z + a k) + load."""
+        if a == 0 or (self.R_q is None and self._sparse_K is not None):
+            return eliminated(self, complex(a))
+        return saddle(self, complex(a))
+
+    @cached_property
+    def kick(self) -> Half:
+        """M_v dv/dt = B q - R_v v + f, q standing still."""
+        return Half(
+            new=self.new_v,
+            force=self.restoring,
+            solve=self.mass_solve,
+            damped_solve=lambda a: self.shifted(0.0, a),
+            R=self.R_v,
+            loads=self.loads,
+            scaled=lambda h: None if self.kernel else _multiplied(self._inverse_v[1], self.B, h),
+            integrate=False,
+        )
+
+    @cached_property
+    def drift(self) -> Half:
+        """M_q dq/dt = -B'v - R_q q + g, v standing still."""
+
+        def damped(a: float) -> Solve:
+            return solver(combination([(1.0, self.M_q), (a, self.R_q)]), "hamfem_flux_mass_").solve
+
+        return Half(
+            new=self.new_q,
+            force=self._minus_transpose,
+            solve=self._inverse_q[0],
+            damped_solve=damped,
+            R=self.R_q,
+            loads=self.flux_loads,
+            scaled=lambda h: _multiplied(self._inverse_q[1], self.B.transpose(PETSc.Mat()), -h),
+            integrate=True,
+        )
+
+    @cached_property
+    def _max_frequency(self) -> float:
+        if self._sparse_K is not None:
+            return stability.max_frequency(self.M_v, self._sparse_K)
+        return stability.max_frequency(self.M_v, stability.shell(self.M_v, self.stiffness))
+
+    def max_frequency(self) -> float:
+        """The largest omega with B M_q^-1 B'x = omega² M_v x."""
+        return self._max_frequency
 
 
-def factorised(A: PETSc.Mat, prefix: str) -> PETSc.KSP:
-    """A direct solver of A x = r for symmetric positive definite A, open to PETSc's options."""
-    ksp = PETSc.KSP().create(A.comm)
-    ksp.setOptionsPrefix(prefix)
-    ksp.setOperators(A)
-    ksp.setType(PETSc.KSP.Type.PREONLY)
-    pc = ksp.getPC()
-    pc.setType(PETSc.PC.Type.CHOLESKY)
-    if A.comm.size == 1:
-        pc.setFactorSolverType("cholmod")
-    else:
-        pc.setFactorSolverType("mumps")
-        pc.setFactorSetUpSolverType()
-        # MUMPS estimates its workspace, too small by far on small matrices: allow 200 % more.
-        pc.getFactorMatrix().setMumpsIcntl(14, 200)
-    ksp.setErrorIfNotConverged(True)
-    ksp.setFromOptions()
-    ksp.setUp()
-    return ksp
+def _multiplied(inverted: PETSc.Mat | None, A: PETSc.Mat, h: float) -> PETSc.Mat | None:
+    """H M^-1 A for a diagonal M, or None."""
+    if inverted is None or not is_diagonal(inverted):
+        return None
+    S = A.copy()
+    S.diagonalScale(L=inverted.getDiagonal())
+    S.scale(h)
+    return S
 
 
-def _start_vector(A: PETSc.Mat) -> PETSc.Vec:
-    """A vector with entries that depend on their global number only, in no symmetry class."""
-    x = A.createVecRight()
-    first, last = x.getOwnershipRange()
-    x.array[:] = np.sin(1.0 + np.arange(first, last) * 12.9898)
-    return x
+def _matched(solve: Solve, kernel: Kernel | None) -> Solve:
+    """The same solver, with its answer corrected in the kernel."""
+    if kernel is None:
+        return solve
+
+    def corrected(r: PETSc.Vec, x: PETSc.Vec) -> None:
+        solve(r, x)
+        kernel.match(x, r)
+
+    return corrected
+
+
+def _matched_pair(solve: PairSolve, kernel: Kernel | None) -> PairSolve:
+    if kernel is None:
+        return solve
+
+    def corrected(r: Vecs, x: Vecs) -> None:
+        solve(r, x)
+        for r_part, x_part in zip(r, x):
+            kernel.match(x_part, r_part)
+
+    return corrected

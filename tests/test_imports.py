@@ -8,11 +8,18 @@ import pytest
 import hamfem
 
 PACKAGE = Path(hamfem.__file__).parent
+# What knows only matrices and vectors.
+DISCRETE = ("hamfem.physics", "hamfem.discretization", "hamfem.domain", "dolfinx", "ufl")
 FORBIDDEN = {
     "physics": ("hamfem.discretization", "hamfem.system", "hamfem.integrators"),
     "discretization": ("hamfem.integrators",),
-    "integrators": ("hamfem.physics", "hamfem.discretization", "hamfem.domain", "dolfinx", "ufl"),
-    "system.py": ("hamfem.", "dolfinx", "ufl"),
+    "integrators": DISCRETE,
+    **{
+        file: ("hamfem.integrators", *DISCRETE)
+        for file in ("system.py", "state.py", "stage.py", "flow.py", "loads.py", "matrices.py",
+                     "kernel.py", "stability.py")
+    },
+    "invariants.py": DISCRETE,
     "domain.py": ("hamfem.physics", "hamfem.discretization", "hamfem.system", "hamfem.integrators"),
     "exact.py": ("hamfem.", "dolfinx", "ufl"),
 }

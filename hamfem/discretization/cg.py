@@ -13,7 +13,8 @@ from dolfinx.fem.petsc import assemble_matrix
 
 from hamfem.physics.acoustic import Acoustic
 from hamfem.physics.boundary import clamped_names
-from hamfem.system import SecondOrder, State
+from hamfem.state import State
+from hamfem.system import SecondOrder
 
 
 def cg(wave: Acoustic, degree: int) -> SecondOrder:
@@ -42,7 +43,7 @@ def cg(wave: Acoustic, degree: int) -> SecondOrder:
         matrices.append(A)
     M, K = matrices
     M.setOption(PETSc.Mat.Option.SPD, True)
-    return SecondOrder(M, K, _NodalSpace(V, clamped))
+    return SecondOrder(M, K, space=_NodalSpace(V, clamped))
 
 
 class _NodalSpace:

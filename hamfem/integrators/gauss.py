@@ -2,54 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import numpy as np
 
-from hamfem.system import SecondOrder, State
+from hamfem.integrators.runge_kutta import RungeKutta
 
 
-@dataclass(frozen=True)
-class Gauss:
-    """The Gauss-Legendre method with one stage, the implicit midpoint rule: order 2.
+def Gauss(stages: int) -> RungeKutta:
+    """Gauss-Legendre collocation: order 2 x stages, symplectic, stable for every dt.
 
     It conserves all linear and quadratic invariants, hence the energy, exactly.
     """
-
-    stages: int = 1
-    symplectic = True
-
-    def __post_init__(self) -> None:
-        if self.stages != 1:
-            raise ValueError(
-                f"Gauss({self.stages}) is not there yet: Gauss(1), the implicit midpoint rule, is."
-            )
-
-    @property
-    def order(self) -> int:
-        """Twice the number of stages."""
-        return 2 * self.stages
-
-    def stable_dt(self, system: SecondOrder) -> float:
-        """No limit."""
-        return float("inf")
-
-    def bind(self, system: SecondOrder, dt: float) -> Callable[[State, int], None]:
-        """A function that advances a state by n steps, one solve and one product with K each.
-
-        With d = v_mid - v, the increment rather than a difference of large numbers:
-        (M + dt²/4 K) d = -dt/2 K (u + dt/2 v);  u += dt (v + d);  v += 2 d.
-        """
-        solver = system.shifted(dt**2 / 4)
-        middle, force, d = (system.K.createVecLeft() for _ in range(3))
-
-        def advance(state: State, n: int) -> None:
-            for _ in range(n):
-                middle.waxpy(dt / 2, state.v, state.q)
-                system.K.mult(middle, force)
-                force.scale(-dt / 2)
-                solver.solve(force, d)
-                state.v.axpy(1.0, d)
-                state.q.axpy(dt, state.v)
-                state.v.axpy(1.0, d)
-
-        return advance
+    if not isinstance(stages, int) or stages < 1:
+        raise ValueError(
+            f"Gauss needs a whole number of stages, at least 1: {stages!r} is not one."
+        )
+    x, w = np.polynomial.legendre.leggauss(stages)
+    c, b = (1 + x) / 2, w / 2
+    # a_ij = integral of the j-th Lagrange polynomial from 0 to c_i, by the same quadrature, exactly
+    points = np.multiply.outer(c, c)
+    others = [np.delete(np.arange(stages), j) for j in range(stages)]
+    lagrange = np.stack(
+        [np.prod((points[..., None] - c[o]) / (c[j] - c[o]), axis=-1) for j, o in enumerate(others)]
+    )
+    A = c[:, None] * np.einsum("jiq,q->ij", lagrange, b)
+    return RungeKutta(A, b, c, name=f"Gauss({stages})")  # type: ignore[arg-type]

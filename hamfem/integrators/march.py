@@ -3,76 +3,104 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Iterator
 
-from hamfem.system import SecondOrder, State
-
-
-class Method(Protocol):
-    """What a time-marcher offers."""
-
-    def stable_dt(self, system: SecondOrder) -> float:
-        """The largest stable time step, or infinity."""
-
-    def bind(self, system: SecondOrder, dt: float) -> Callable[[State, int], None]:
-        """A function advance(state, n) with everything factorised and allocated once."""
+from hamfem.integrators.method import Method, System
+from hamfem.state import Clock, State
 
 
 def march(
-    system: SecondOrder, method: Method, state: State, dt: float, t_end: float, every: int = 1
+    system: System,
+    method: Method,
+    state: State,
+    dt: float,
+    t_end: float,
+    every: int = 1,
+    allow_unstable: bool = False,
 ) -> Iterator[State]:
     """Advance `state` in place to t_end; yield it after every `every` steps and at t_end.
 
-    dt is made slightly smaller where needed, so that a whole number of steps ends at t_end.
+    dt is made slightly smaller where needed, so that a whole number of steps ends at t_end; it is
+    negative for a run back in time. Between two yields nothing but the steps is done. A run that is
+    continued from a copy of a yielded state, with the same dt and t_end, gives the same bits.
 
     Raises:
-        ValueError: dt is not usable: zero, not finite, of the wrong sign, or beyond the stable one.
-        FloatingPointError: The energy grew a hundredfold or is not a number.
+        ValueError: dt is not usable: zero, not finite, of the wrong sign, or beyond the stable one
+            (unless `allow_unstable`); or the method goes back in time and the system is damped.
+        FloatingPointError: The energy is not a number, or grew beyond what was put in.
     """
-    span = t_end - state.t
-    if not math.isfinite(dt) or dt == 0 or span * dt < 0:
+    if not math.isfinite(dt) or dt == 0 or (t_end - state.t) * dt < 0:
         raise ValueError(
             f"dt = {dt} does not lead from t = {state.t} to t_end = {t_end}: change it."
         )
     if every < 1:
         raise ValueError(f"every must be at least 1 and is {every}.")
-    steps = math.ceil(abs(span / dt) * (1 - 1e-12))
-    dt = span / max(steps, 1)
-    limit = method.stable_dt(system)
-    if abs(dt) > limit:
+    damped = system.R is not None or system.R_q is not None
+    if damped and method.negative_steps:
         raise ValueError(
-            f"dt = {abs(dt):.6g} is beyond the stable step {limit:.6g} of {type(method).__name__} "
-            "on this mesh: take a smaller dt or an implicit method."
+            f"{_name(method)} has substeps back in time, in which damping grows without bound: on a "
+            "damped system take a method without them, such as hf.Gauss or hf.Verlet."
         )
-    return _march(system, method, state, dt, t_end, steps, every)
+    clock, steps = _clock(state, dt, t_end)
+    limit = method.stable_dt(system)
+    if abs(clock.dt) > limit and not allow_unstable:
+        raise ValueError(
+            f"dt = {abs(clock.dt):.6g} is beyond the stable step {limit:.6g} of {_name(method)} on "
+            "this system: take a smaller dt or an implicit method (or allow_unstable=True)."
+        )
+    return _march(system, method, state, clock, steps, t_end, every, limit)
+
+
+def _name(method: Method) -> str:
+    return getattr(method, "name", type(method).__name__)
+
+
+def _clock(state: State, dt: float, t_end: float) -> tuple[Clock, int]:
+    """The clock of this run, and its number of steps: that of an earlier run if it still fits."""
+    span = t_end - state.t
+    steps = math.ceil(abs(span / dt) * (1 - 1e-12))
+    if not steps:
+        return Clock(state.t, state.step, dt), 0
+    dt = span / steps
+    old = state.clock
+    if old is not None and abs(old.dt - dt) < 1e-10 * abs(dt) and old.time(state.step) == state.t:
+        return old, steps
+    return Clock(state.t, state.step, dt), steps
 
 
 def _march(
-    system: SecondOrder,
+    system: System,
     method: Method,
     state: State,
-    dt: float,
-    t_end: float,
+    clock: Clock,
     steps: int,
+    t_end: float,
     every: int,
+    limit: float,
 ) -> Iterator[State]:
     """The loop itself; apart from `march` so that a bad call fails at the call."""
     if steps == 0:
         return
-    advance = method.bind(system, dt)
-    start, first_step, energy0 = state.t, state.step, system.energy(state)
-    done = 0
-    while done < steps:
-        n = min(every, steps - done)
+    advance = method.bind(system, clock.dt)
+    state.clock = clock
+    end = state.step + steps
+    # The energy of explicit methods oscillates, the more the closer dt is to its limit.
+    margin = 100 / max(1 - (clock.dt / limit) ** 2, 1e-6)
+    energy0, work0, put_in = system.energy(state), state.work, 0.0
+    while state.step < end:
+        n = min(every, end - state.step)
         advance(state, n)
-        done += n
-        state.step = first_step + done
-        state.t = t_end if done == steps else start + done * dt
+        state.step += n
+        state.t = clock.time(state.step)
         energy = system.energy(state)
-        if not math.isfinite(energy) or energy > 100 * energy0 + 1e-300:
+        put_in = max(put_in, abs(state.work - work0))
+        if not math.isfinite(energy) or energy > margin * (energy0 + put_in) + 1e-300:
             raise FloatingPointError(
-                f"the run blew up: at t = {state.t:.6g} the energy is {energy:.3g} and was "
-                f"{energy0:.3g} at the start; take a smaller dt."
+                f"the run blew up: at t = {state.t:.6g} the energy is {energy:.3g}; at the start "
+                f"it was {energy0:.3g}, and the loads put in {state.work - work0:.3g}: take a "
+                "smaller dt."
             )
+        if state.step == end:
+            # Exactly t_end, unless the clock's own rounding must be kept for a later run.
+            state.t = t_end
         yield state

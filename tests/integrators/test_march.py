@@ -74,13 +74,10 @@ def test_the_stable_step_is_sharp(system, start):
 
 
 def test_a_blow_up_is_an_error(system, start):
-    class Reckless(hf.Verlet):
-        def stable_dt(self, system):
-            return float("inf")
-
-    limit = hf.Verlet().stable_dt(system)
+    dt = 1.1 * hf.Verlet().stable_dt(system)
     with pytest.raises(FloatingPointError, match="the run blew up"):
-        run(system, Reckless(), start, 1.1 * limit, 1000 * limit)
+        for _ in hf.march(system, hf.Verlet(), start, dt, 1000 * dt, allow_unstable=True):
+            pass
 
 
 def test_bad_calls_fail_at_the_call(system, start):
@@ -89,5 +86,3 @@ def test_bad_calls_fail_at_the_call(system, start):
             hf.march(system, hf.Gauss(1), start, dt, 1.0)
     with pytest.raises(ValueError, match="every must be at least 1"):
         hf.march(system, hf.Gauss(1), start, 0.1, 1.0, every=0)
-    with pytest.raises(ValueError, match="Gauss\\(2\\) is not there yet"):
-        hf.Gauss(2)

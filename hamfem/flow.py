@@ -1,0 +1,103 @@
+"""One half of a partitioned linear system while the other half stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from petsc4py import PETSc
+
+from hamfem.loads import Loads
+from hamfem.matrices import Solve
+
+# (x, y, clock, start, end) -> (work, outflow): see Half.flow
+Flow = Callable[[PETSc.Vec, PETSc.Vec, float, float, float], tuple[float, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Half:
+    """M dx/dt = force(y) - R x + load(t).
+
+    Attributes:
+        new: Makes a vector like x.
+        force: force(y, out).
+        solve: M^-1.
+        damped_solve: a -> (M + a R)^-1.
+        R: The damping, or None.
+        loads: The loads.
+        scaled: h -> the matrix h M^-1 force where it is sparse, to be multiplied at once; or None.
+        integrate: Whether loads with antiderivatives are integrated. Nyström methods need it of the
+            drifts; of the kicks it would cost them their order, as the same load on q otherwise.
+    """
+
+    new: Callable[[], PETSc.Vec]
+    force: Solve
+    solve: Solve
+    damped_solve: Callable[[float], Solve]
+    R: PETSc.Mat | None
+    loads: Loads
+    scaled: Callable[[float], PETSc.Mat | None]
+    integrate: bool
+
+    def flow(self, h: float, often: bool = False) -> Flow:
+        """X += h (M + h/2 R)^-1 (force(y) - R x + load): exact without R, else the midpoint rule.
+
+        The load is taken at `clock`, or integrated from `start` to `end`. Returned are the work h load'x and the loss h x'Rx, with x at the
+        middle. If the flow is applied `often`, M^-1 is multiplied into the force where that pays.
+        """
+        if often and not self.loads and self.R is None:
+            S = self.scaled(h)
+            if S is not None:
+                return self._multiplied(S)
+        R, loads = self.R, self.loads
+        solve = self.solve if R is None else self.damped_solve(h / 2)
+        force, rate = self.new(), self.new()
+        load = self.new() if loads else None
+        middle = self.new() if loads or R is not None else None
+        integrable = self.integrate and bool(loads) and loads.integrable
+        last: list[object] = [None]
+
+        def apply(
+            x: PETSc.Vec, y: PETSc.Vec, clock: float, start: float, end: float
+        ) -> tuple[float, float]:
+            # The last kick of a step and the first of the next see the same y: compute it once.
+            key = (y.handle, y.stateGet(), clock)
+            if middle is None:
+                if last[0] != key:
+                    self.force(y, force)
+                    solve(force, rate)
+                    last[0] = key
+                x.axpy(h, rate)
+                return 0.0, 0.0
+            self.force(y, force)
+            if R is not None:
+                R.mult(x, middle)
+                force.axpy(-1.0, middle)
+            if load is not None:
+                load.zeroEntries()
+                if integrable:
+                    loads.add_integral(start, end, load)
+                    load.scale(1.0 / h)
+                else:
+                    loads.add([clock], [1.0], load)
+                force.axpy(1.0, load)
+            solve(force, rate)
+            middle.waxpy(h / 2, rate, x)
+            x.axpy(h, rate)
+            work = h * load.dot(middle) if load is not None else 0.0
+            if R is None:
+                return work, 0.0
+            R.mult(middle, force)
+            return work, h * middle.dot(force)
+
+        return apply
+
+    @staticmethod
+    def _multiplied(S: PETSc.Mat) -> Flow:
+        def apply(
+            x: PETSc.Vec, y: PETSc.Vec, clock: float, start: float, end: float
+        ) -> tuple[float, float]:
+            S.multAdd(y, x, x)
+            return 0.0, 0.0
+
+        return apply

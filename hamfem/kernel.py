@@ -1,0 +1,42 @@
+"""Motions without force, and how their momenta are kept free of round-off."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from petsc4py import PETSc
+
+import numpy as np
+
+
+class Kernel:
+    """The kernel W of K, with W'MW = 1: motions without force, whose momenta W'Mv are conserved.
+
+    Round-off of solves makes momenta drift; what is solved for is corrected in W, where the answer
+    is known, and the part of u in W is taken away before K is applied to it.
+    """
+
+    def __init__(self, vectors: Sequence[PETSc.Vec], M: PETSc.Mat) -> None:
+        self.W: list[PETSc.Vec] = []
+        self.MW: list[PETSc.Vec] = []
+        for vector in vectors:
+            w, Mw = vector.copy(), vector.duplicate()
+            for _ in range(2):  # twice is enough
+                self.remove(w)
+            M.mult(w, Mw)
+            norm = np.sqrt(w.dot(Mw))
+            if not norm > 1e-10 * np.sqrt(abs(vector.norm() ** 2)):
+                raise ValueError("the vectors of the kernel are linearly dependent.")
+            w.scale(1 / norm)
+            Mw.scale(1 / norm)
+            self.W.append(w)
+            self.MW.append(Mw)
+
+    def remove(self, x: PETSc.Vec) -> None:
+        """Take W's part away: W'Mx = 0."""
+        if self.W:
+            x.maxpy(-np.asarray(x.mDot(self.MW)), self.W)
+
+    def match(self, x: PETSc.Vec, r: PETSc.Vec) -> None:
+        """Correct x such that W'Mx = W'r."""
+        x.maxpy(np.asarray(r.mDot(self.W)) - np.asarray(x.mDot(self.MW)), self.W)
