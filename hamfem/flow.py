@@ -7,9 +7,13 @@ from dataclasses import dataclass
 
 from petsc4py import PETSc
 
+from numpy.polynomial.legendre import leggauss
+
 from hamfem.loads import Loads
 from hamfem.matrices import Solve
 
+# Quadrature on (0, 1) with five points, exact enough for order 8.
+NODES, WEIGHTS = (leggauss(5)[0] + 1) / 2, leggauss(5)[1] / 2
 # (x, y, clock, start, end) -> (work, outflow): see Half.flow
 Flow = Callable[[PETSc.Vec, PETSc.Vec, float, float, float], tuple[float, float]]
 
@@ -54,7 +58,7 @@ class Half:
         force, rate = self.new(), self.new()
         load = self.new() if loads else None
         middle = self.new() if loads or R is not None else None
-        integrable = self.integrate and bool(loads) and loads.integrable
+        moment = self.new() if self.integrate and loads and loads.integrable else None
         last: list[object] = [None]
 
         def apply(
@@ -70,12 +74,19 @@ class Half:
                 x.axpy(h, rate)
                 return 0.0, 0.0
             self.force(y, force)
+            leaning = 0.0
             if R is not None:
                 R.mult(x, middle)
                 force.axpy(-1.0, middle)
             if load is not None:
                 load.zeroEntries()
-                if integrable:
+                if moment is not None:
+                    # The mean of the load does not see how the load leans over the step: its first
+                    # moment d about the middle adds force'M^-1 d to the work.
+                    moment.zeroEntries()
+                    loads.add(start + h * NODES, h**2 * WEIGHTS * (NODES - 0.5), moment)
+                    solve(moment, rate)
+                    leaning = force.dot(rate)
                     loads.add_integral(start, end, load)
                     load.scale(1.0 / h)
                 else:
@@ -84,7 +95,7 @@ class Half:
             solve(force, rate)
             middle.waxpy(h / 2, rate, x)
             x.axpy(h, rate)
-            work = h * load.dot(middle) if load is not None else 0.0
+            work = h * load.dot(middle) + leaning if load is not None else 0.0
             if R is None:
                 return work, 0.0
             R.mult(middle, force)

@@ -447,7 +447,7 @@ class FirstOrder(_Energies):
 
     def stage(self, a: complex) -> Stage:
         """A solver of k = L(z + a k) + load."""
-        if a == 0 or (self.R_q is None and self._sparse_K is not None):
+        if self.R_q is None and (a == 0 or self._sparse_K is not None):
             return eliminated(self, complex(a))
         return saddle(self, complex(a))
 

@@ -5,10 +5,10 @@
 # Störmer-Verlet (order 2) and Yoshida's method (order 4), explicit and symplectic; the implicit
 # midpoint rule (Gauss with one stage); and the classical Runge-Kutta method (order 4), which is
 # not symplectic. The energy of the explicit symplectic methods oscillates in a band that does not
-# widen. The midpoint rule conserves it; what is left is round-off, which adds up slowly. The
-# Runge-Kutta method has the smaller energy error only for the first steps: it takes energy out at
-# every step, most of it from the fast modes. A mode with x = omega dt loses the fraction x⁶/72 of
-# its energy in a step.
+# widen. The midpoint rule conserves it; what is left is round-off, which adds up slowly. The energy
+# error of the Runge-Kutta method is smaller than that of the explicit ones only at first: it takes
+# energy out at every step, most of it from the fast modes. A mode with x = omega dt loses the
+# fraction x⁶/72 of its energy in a step.
 #
 #     docker/run python demos/oscillators/long_run.py
 #     docker/run python demos/oscillators/long_run.py --dt 0.1 --steps 1000000 --every 100

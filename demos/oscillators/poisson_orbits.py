@@ -92,7 +92,7 @@ def draw(orbits: dict[str, np.ndarray], energies: dict[str, np.ndarray], path: P
         axis = figure.add_subplot(2, 2, i + 1, projection="3d", computed_zorder=False)
         draw_in_space(axis, curves, exact)
         axis.view_init(elevation, azimuth)
-        axis.set_title(title)
+        axis.set_title(title, y=0.97)
         axis.set_box_aspect((1, 1, 1), zoom=0.95 if i == 0 else 1.25)
         if i == 1:  # seen along p
             axis.set_proj_type("ortho")
@@ -111,7 +111,9 @@ def draw(orbits: dict[str, np.ndarray], energies: dict[str, np.ndarray], path: P
         t, energy = history[:81].T
         axis.plot(t, energy / energy[0] - 1, label=name, **STYLES[name])
     axis.set(title="energy, the first steps", xlabel="t", ylabel="energy / energy(0) - 1")
-    axis.legend(loc="lower right")
+    low, high = axis.get_ylim()
+    axis.set_ylim(low, high + 0.12 * (high - low))
+    axis.legend(loc="upper center", ncols=2)
     figure.savefig(path, dpi=120)
     plt.close(figure)
 

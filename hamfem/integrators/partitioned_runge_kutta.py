@@ -133,7 +133,7 @@ class PartitionedRungeKutta(Method):
                 )
         r, k, K_k = ([system.new_v() for _ in range(s)] for _ in range(3))
         rate, pair_r, pair_k = ([system.new_v() for _ in range(m)] for m in (s, 2, 2))
-        Fv, dq, g = (system.new_q() for _ in range(3))
+        Fv, dq, g, Q = (system.new_q() for _ in range(4))
         Mg = [system.new_q() for _ in range(s)] if system.flux_loads else None
         w, V, f = (system.new_v() for _ in range(3))
         c, c_bar = A.sum(axis=1), A_bar.sum(axis=1)
@@ -194,11 +194,18 @@ class PartitionedRungeKutta(Method):
                 w.maxpy(h * mean, rate)
                 system.flux(w, dq)
                 if Mg is not None:
+                    dq.maxpy(b, Mg)
                     for j in range(s):
+                        # Q_j = q + h sum_i a_ji (F V_i + M_q^-1 g_i), for the work g_j'Q_j
+                        V.zeroEntries()
+                        V.axpy(h * c[j], state.v)
+                        V.maxpy(h**2 * (A @ A_bar)[j], rate)
+                        system.flux(V, Q)
+                        Q.axpy(1.0, state.q)
+                        Q.maxpy(h * A[j], Mg)
                         g.zeroEntries()
                         system.flux_loads.add([t + c_bar[j] * h], [h * b[j]], g)
-                        state.work += g.dot(state.q) + 0.5 * h * g.dot(dq)
-                    dq.maxpy(b, Mg)
+                        state.work += g.dot(Q)
                 state.q.axpy(h, dq)
                 state.v.maxpy(h * b_bar, rate)
 

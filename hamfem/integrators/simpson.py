@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from petsc4py import PETSc
+
 from hamfem.integrators.method import Advance, Method, System
 from hamfem.state import State
 
@@ -42,37 +44,16 @@ class Simpson(Method):
             )
         h = dt
         solve = system.shifted(h**2 / 24)
-        loads, flux_loads = system.loads, system.flux_loads
+        loaded = _Loaded(system, h) if system.loads or system.flux_loads else None
         F, w, Kw, e, rhs, delta = (system.new_v() for _ in range(6))
-        change = [system.new_v() for _ in range(2)] if loads or flux_loads else None
-        f = system.new_v() if loads else None
-        g, dq = system.new_q(), system.new_q()
-
-        def load_changes(t: float) -> None:
-            """f_m - f_0 and f_1 - f_0, with what the load on q has done by then."""
-            assert change is not None
-            times = [t, t + h / 2, t + h]
-            for vector, weights in zip(change, ([-1, 1, 0], [-1, 0, 1])):
-                vector.zeroEntries()
-                loads.add(times, weights, vector)
-            if flux_loads:
-                # integrals of g by the parabola through its three values
-                halves = ([5 * h / 24, 8 * h / 24, -h / 24], [h / 6, 4 * h / 6, h / 6])
-                for vector, weights in zip(change, halves):
-                    g.zeroEntries()
-                    flux_loads.add(times, weights, g)
-                    system.flux_solve(g, dq)
-                    system.restoring(dq, w)
-                    vector.axpy(1.0, w)
+        dq = system.new_q()
 
         def advance(state: State, n: int) -> None:
             start = state.t
             for i in range(n):
-                t = start + i * h
                 system.restoring(state.q, F)
-                if change is not None:
-                    load_changes(t)
-                    loads.add([t], [1.0], F)
+                if loaded is not None:
+                    loaded.begin(state, start + i * h, F)
                 system.mass_solve(F, w)
                 w.scale(h**2 / 6)
                 w.axpy(4 * h / 3, state.v)  # K (dt v + ...) and dt³/24 K v in one product
@@ -80,35 +61,81 @@ class Simpson(Method):
                 F.copy(rhs)
                 rhs.scale(h**2 / 2)
                 rhs.axpy(-(h**2) / 8, Kw)
-                if change is not None:
-                    rhs.axpy(h**2 / 3, change[0])
+                if loaded is not None:
+                    rhs.axpy(h**2 / 3, loaded.middle)
                 solve(rhs, e)
                 delta.waxpy(h, state.v, e)
                 system.stiffness(delta, Kw)
-                if change is not None:
-                    Kw.axpy(-1.0, change[1])
+                if loaded is not None:
+                    Kw.axpy(-1.0, loaded.end)
                 system.mass_solve(Kw, w)
-                if f is not None:
-                    # Simpson's rule for the work; the velocity in the middle is delta / h
-                    for time, weight, velocity in (
-                        (t, h / 6, state.v), (t + h / 2, 2 / 3, delta)
-                    ):  # fmt: skip
-                        f.zeroEntries()
-                        loads.add([time], [weight], f)
-                        state.work += f.dot(velocity)
                 state.v.maxpy([2 / h, -h / 6], [e, w])
-                if f is not None:
-                    f.zeroEntries()
-                    loads.add([t + h], [h / 6], f)
-                    state.work += f.dot(state.v)
                 system.flux(delta, dq)
-                if flux_loads:
-                    g.zeroEntries()
-                    flux_loads.add([t, t + h / 2, t + h], [h / 6, 4 * h / 6, h / 6], g)
-                    system.flux_solve(g, rhs_q)
-                    state.work += g.dot(state.q) + 0.5 * g.dot(dq) + 0.5 * g.dot(rhs_q)
-                    dq.axpy(1.0, rhs_q)
                 state.q.axpy(1.0, dq)
+                if loaded is not None:
+                    loaded.finish(state, start + i * h, delta)
 
-        rhs_q = system.new_q()
         return advance
+
+
+class _Loaded:
+    """The loads of a step by their values at its beginning, middle and end, and their work.
+
+    Attributes:
+        middle: f_m - f_0, with the force of what the load on q has done by then.
+        end: f_1 - f_0, likewise.
+    """
+
+    def __init__(self, system: System, h: float) -> None:
+        self.system, self.h = system, h
+        self.middle, self.end, self.f, self.v0, self.u = (system.new_v() for _ in range(5))
+        self.q0, self.g, self.q = (system.new_q() for _ in range(3))
+        self.flux = [system.new_q() for _ in range(2)]  # M_q^-1 of the integrals of g
+
+    def begin(self, state: State, t: float, F: PETSc.Vec) -> None:
+        """Compute middle and end, and add f_0 to F."""
+        system, h = self.system, self.h
+        times = [t, t + h / 2, t + h]
+        # integrals of g by the parabola through its three values
+        integrals = ([5 * h / 24, 8 * h / 24, -h / 24], [h / 6, 4 * h / 6, h / 6])
+        state.v.copy(self.v0)
+        state.q.copy(self.q0)
+        system.loads.add([t], [1.0], F)
+        for vector, weights, integral, flux in zip(
+            (self.middle, self.end), ([-1, 1, 0], [-1, 0, 1]), integrals, self.flux
+        ):
+            vector.zeroEntries()
+            if system.flux_loads:
+                self.g.zeroEntries()
+                system.flux_loads.add(times, integral, self.g)
+                system.flux_solve(self.g, flux)
+                system.restoring(flux, vector)
+            system.loads.add(times, weights, vector)
+
+    def finish(self, state: State, t: float, delta: PETSc.Vec) -> None:
+        """Add the load on q to it, and the work of both loads by Simpson's rule.
+
+        The velocity in the middle is the one for which Simpson's rule gives delta, the position in
+        the middle that of the cubic through both ends.
+        """
+        system, h = self.system, self.h
+        ends = ((t, self.v0), (t + h, state.v))
+        if system.loads:
+            for time, v in ends:
+                self.f.zeroEntries()
+                system.loads.add([time, t + h / 2], [h / 6, -h / 6], self.f)
+                state.work += float(self.f.dot(v))
+            self.f.zeroEntries()
+            system.loads.add([t + h / 2], [1.0], self.f)
+            state.work += float(self.f.dot(delta))
+        if system.flux_loads:
+            state.q.axpy(1.0, self.flux[1])
+            self.u.zeroEntries()
+            self.u.maxpy([0.5, h / 8, -h / 8], [delta, self.v0, state.v])
+            system.flux(self.u, self.q)
+            self.q.maxpy([1.0, 1.0], [self.q0, self.flux[0]])
+            points = ((t, 1, self.q0), (t + h / 2, 4, self.q), (t + h, 1, state.q))
+            for time, weight, q in points:
+                self.g.zeroEntries()
+                system.flux_loads.add([time], [weight * h / 6], self.g)
+                state.work += float(self.g.dot(q))

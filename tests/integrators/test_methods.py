@@ -23,7 +23,7 @@ def test_order(method, order, limit, kind, forced):
     small = Small(kind, forced)
     # The large error constants of order 8 come close to round-off before they come close to their
     # order: a longer time makes the error larger at the same dt.
-    T, floor = (100.0, 4e-13) if isinstance(method, hf.Partitioned) and order == 8 else (2.0, 1e-12)
+    T, floor = (100.0, 1e-12) if isinstance(method, hf.Partitioned) and order == 8 else (2.0, 1e-12)
     h, errors = [], []
     for n in (1, 1.5, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128):
         dt = 1.0 / n
@@ -35,7 +35,7 @@ def test_order(method, order, limit, kind, forced):
         h.append(T / math.ceil(T / dt - 1e-9))
         errors.append(error)
     assert len(h) >= 3
-    assert fitted_order(h[-3:], errors[-3:]) == pytest.approx(order, abs=0.1)
+    assert fitted_order(h[-2:], errors[-2:], 0) == pytest.approx(order, abs=0.1)
 
 
 @each(ALL)
@@ -97,9 +97,10 @@ def test_energy_of_an_oscillator_is_bounded_and_does_not_drift(method, order, li
         block[i] = z
     energy = 0.5 * (block**2).sum(axis=1) / 0.5 - 1
     exact = method.name.startswith(("Gauss", "SymplecticDIRK", "Newmark(0.5, 0.25)"))
-    assert np.abs(energy).max() < (1e-11 if exact else 0.5)
+    assert np.abs(energy).max() < (1e-15 * steps if exact else 0.5)
     slope = drift(np.arange(steps) * dt, np.abs(energy))
-    assert abs(slope) * steps * dt < (1e-11 if exact else 1e-3 * np.abs(energy).max() + 1e-11)
+    # The round-off of so many steps, and how well the maximum of each tenth of the run is met.
+    assert abs(slope) * steps * dt < 1e-15 * steps + (0 if exact else 0.05 * np.abs(energy).max())
 
 
 @each(ALL)
@@ -134,8 +135,11 @@ def test_energy_balance_with_loads(method, order, limit, kind):
     assert abs(state.work) > 0.1
     if method.name.startswith(("Gauss", "SymplecticDIRK")):
         assert max(gaps) < 1e-12
-    elif order <= 4 and gaps[-1] > 1e-11:
-        assert fitted_order(h, gaps) > min(order, 4) - 0.4
+    elif "0.25" not in method.name or kind == "first":
+        # The work of Nyström methods is of order 4: f'v is not linear in q.
+        expected = 4 if getattr(method, "nystrom", False) else order
+        keep = [i for i, gap in enumerate(gaps) if gap > 2e-14]
+        assert fitted_order(np.array(h)[keep], np.array(gaps)[keep], 0) > expected - 0.3
 
 
 DAMPED = [row for row in ALL if not row[0].negative_steps]
@@ -151,7 +155,7 @@ def test_order_with_damping(method, order, limit, kind):
             method.bind(small.system, 0.1)
         return
     h, errors, gaps = [], [], []
-    for n in (8, 12, 16, 24, 32, 48, 64):
+    for n in (3, 4, 6, 8, 12, 16, 24, 32, 48, 64):
         dt = 2.0 / n
         if dt > 0.5 * method.stable_dt(small.system):
             continue
@@ -183,7 +187,7 @@ def test_substeps_back_in_time_are_refused_on_damped_systems(method, order, limi
 @each([row for row in IMPLICIT if row[0].name.startswith(KNOWS_NO_DAMPING)])
 def test_methods_that_know_no_damping_say_so(method, order, limit):
     small = Small("second", damping=0.5)
-    with pytest.raises(ValueError, match="knows no damping: take hf.Gauss|knows no damping: take a"):
+    with pytest.raises(ValueError, match="knows no damping: take "):
         method.bind(small.system, 0.01)
 
 
@@ -220,7 +224,7 @@ def test_bad_methods_are_refused():
         (lambda: hf.Partitioned((0.5, 0.3, 0.2), (1.0,)), "kicks and drifts alternate"),
         (lambda: hf.RungeKutta([[0.5]], [0.5, 0.5]), "needs a matrix 2 x 2"),
         (lambda: hf.RungeKutta([[0.5]], [0.9]), "weights b must add up to 1"),
-        (lambda: hf.PartitionedRungeKutta([[0.5]], [1], [[0, 1]], [1]), "must have 1 stages: A_bar"),
+        (lambda: hf.PartitionedRungeKutta([[0.5]], [1], [[0, 1]], [1]), "1 stages: A_bar has"),
     ):
         with pytest.raises(ValueError, match=message):
             make()
@@ -252,7 +256,7 @@ def test_symplecticity_conditions_of_tableaux():
 def test_generalized_alpha_damps_infinite_frequencies_by_rho():
     for rho in (0.0, 0.25, 0.5, 0.8, 1.0):
         system = hf.SecondOrder([[1.0]], [[1.0]])
-        method, dt = hf.GeneralizedAlpha(rho), 1e4
+        method, dt = hf.GeneralizedAlpha(rho), 1e5
         advance = method.bind(system, dt)
         columns = []
         for unit in np.eye(3):  # (u, dt v, dt² a)
