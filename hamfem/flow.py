@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ from petsc4py import PETSc
 from numpy.polynomial.legendre import leggauss
 
 from hamfem.loads import Loads
-from hamfem.matrices import Solve
+from hamfem.matrices import Solve, generic_vector
 
 # Quadrature on (0, 1) with five points, exact enough for order 8.
 NODES, WEIGHTS = (leggauss(5)[0] + 1) / 2, leggauss(5)[1] / 2
@@ -43,36 +44,55 @@ class Half:
     scaled: Callable[[float], PETSc.Mat | None]
     integrate: bool
 
-    def flow(self, h: float, often: bool = False) -> Flow:
+    def flow(self, h: float, often: bool = False, repeated: bool = False) -> Flow:
         """X += h (M + h/2 R)^-1 (force(y) - R x + load): exact without R, else the midpoint rule.
 
-        The load is taken at `clock`, or integrated from `start` to `end`. Returned are the work h load'x and the loss h x'Rx, with x at the
-        middle. If the flow is applied `often`, M^-1 is multiplied into the force where that pays.
+        The load is taken at `clock`, or integrated from `start` to `end`. Returned are the work
+        h load'x and the loss h x'Rx, with x at the middle. If the flow is applied `often`, M^-1 is
+        multiplied into the force where that pays; if it is `repeated` with the same y, the force is
+        kept.
         """
-        if often and not self.loads and self.R is None:
-            S = self.scaled(h)
-            if S is not None:
-                return self._multiplied(S)
-        R, loads = self.R, self.loads
-        solve = self.solve if R is None else self.damped_solve(h / 2)
+        if not self.loads and self.R is None:
+            S = self.scaled(h) if often else None
+            return self._plain(h, repeated) if S is None else _multiplied(S)
+        return self._full(h)
+
+    def _plain(self, h: float, repeated: bool) -> Flow:
         force, rate = self.new(), self.new()
-        load = self.new() if loads else None
-        middle = self.new() if loads or R is not None else None
-        moment = self.new() if self.integrate and loads and loads.integrable else None
-        last: list[object] = [None]
+        # A number tells whether y is what it was: nobody is forbidden to change a state, be it
+        # through an array that PETSc does not watch.
+        probe: list[PETSc.Vec] = []
+        seen = math.nan
 
         def apply(
             x: PETSc.Vec, y: PETSc.Vec, clock: float, start: float, end: float
         ) -> tuple[float, float]:
-            # The last kick of a step and the first of the next see the same y: compute it once.
-            key = (y.handle, y.stateGet(), clock)
-            if middle is None:
-                if last[0] != key:
-                    self.force(y, force)
-                    solve(force, rate)
-                    last[0] = key
-                x.axpy(h, rate)
-                return 0.0, 0.0
+            nonlocal seen
+            if repeated:
+                if not probe:
+                    probe.append(generic_vector(y, 1.0))
+                now = y.dot(probe[0])
+            if not repeated or now != seen:
+                self.force(y, force)
+                solve(force, rate)
+            if repeated:
+                seen = now
+            x.axpy(h, rate)
+            return 0.0, 0.0
+
+        solve = self.solve
+        return apply
+
+    def _full(self, h: float) -> Flow:
+        R, loads = self.R, self.loads
+        solve = self.solve if R is None else self.damped_solve(h / 2)
+        force, rate, middle = self.new(), self.new(), self.new()
+        load = self.new() if loads else None
+        moment = self.new() if self.integrate and loads and loads.integrable else None
+
+        def apply(
+            x: PETSc.Vec, y: PETSc.Vec, clock: float, start: float, end: float
+        ) -> tuple[float, float]:
             self.force(y, force)
             leaning = 0.0
             if R is not None:
@@ -103,12 +123,12 @@ class Half:
 
         return apply
 
-    @staticmethod
-    def _multiplied(S: PETSc.Mat) -> Flow:
-        def apply(
-            x: PETSc.Vec, y: PETSc.Vec, clock: float, start: float, end: float
-        ) -> tuple[float, float]:
-            S.multAdd(y, x, x)
-            return 0.0, 0.0
 
-        return apply
+def _multiplied(S: PETSc.Mat) -> Flow:
+    def apply(
+        x: PETSc.Vec, y: PETSc.Vec, clock: float, start: float, end: float
+    ) -> tuple[float, float]:
+        S.multAdd(y, x, x)
+        return 0.0, 0.0
+
+    return apply

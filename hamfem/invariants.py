@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from hamfem.integrators.method import Method, System
 from hamfem.integrators.newmark import Newmark
 from hamfem.integrators.partitioned import Partitioned
+from hamfem.integrators.runge_kutta import RungeKutta
 from hamfem.integrators.simpson import Simpson
 from hamfem.matrices import as_petsc, as_vector, gathered, gathered_vector
 from hamfem.state import State
@@ -39,7 +40,7 @@ def structure_matrices(system: System) -> tuple[Array, Array]:
         zero = np.zeros_like(M)
         return np.block([[zero, inverse], [-inverse, zero]]), scipy.linalg.block_diag(K, M)
     M_q, M_v, B = (gathered(_small(A)).toarray() for A in (system.M_q, system.M_v, system.B))
-    block = np.linalg.solve(M_v, np.linalg.solve(M_q, B.T).T)  # M_v^-1 B M_q^-1
+    block: Array = np.linalg.solve(M_v, np.linalg.solve(M_q, B.T).T)  # M_v^-1 B M_q^-1
     J = np.block([
         [np.zeros_like(M_q), -block.T],
         [block, np.zeros_like(M_v)],
@@ -61,7 +62,9 @@ def propagator(system: System, method: Method, dt: float) -> Array:
     advance = method.bind(system, dt)
     n_q, n_v = system.new_q().size, system.new_v().size
     E = np.empty((n_q + n_v, n_q + n_v))
-    for i, unit in enumerate(np.eye(n_q + n_v)):
+    identity: Array = np.eye(n_q + n_v)
+    for i in range(n_q + n_v):
+        unit = identity[i]
         state = State(
             as_vector(unit[:n_q], system.new_q(), "q"), as_vector(unit[n_q:], system.new_v(), "v")
         )
@@ -152,13 +155,15 @@ def linear_invariants(system: System) -> list[LinearInvariant]:
 def modified_energy(system: System, method: Method, dt: float) -> Invariant:
     """The quadratic form that a symplectic method conserves exactly in place of the energy.
 
-    In closed form for Störmer-Verlet, Newmark and Simpson; for other methods on small systems
-    from the logarithm of a step, log E = dt J H~.
+    The energy itself for Runge-Kutta methods; in closed form for Störmer-Verlet, Newmark and
+    Simpson; for other methods on small systems from the logarithm of a step, log E = dt J H~.
     """
     if not method.symplectic:
         raise ValueError("a method that is not symplectic conserves no modified energy.")
     if isinstance(method, Partitioned) and method.symmetric and len(method.operations) == 3:
         return _verlet_energy(system, dt, kick_first=not method.drift_first)
+    if isinstance(method, RungeKutta):
+        return system.energy
     if isinstance(method, Newmark):
         return _newmark_energy(system, method, dt)
     if isinstance(method, Simpson):

@@ -9,8 +9,11 @@ from typing import Any
 from petsc4py import PETSc
 
 import numpy as np
+import numpy.typing as npt
 
 from hamfem.matrices import as_petsc, as_vector
+
+Numbers = Sequence[float] | npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +71,7 @@ class Loads:
         """Whether every load has its antiderivative."""
         return not self._sampled and all(load.antiderivative for load, _ in self._separated)
 
-    def add(self, times: Sequence[float], weights: Sequence[float], out: PETSc.Vec) -> None:
+    def add(self, times: Numbers, weights: Numbers, out: PETSc.Vec) -> None:
         """Add the sum of weight x f(time) to `out`."""
         for load, vector in self._separated:
             out.axpy(sum(w * load.amplitude(t) for t, w in zip(times, weights)), vector)

@@ -10,14 +10,12 @@ from slepc4py import SLEPc
 import numpy as np
 import scipy.linalg
 
-from hamfem.matrices import Solve, gathered, generic_vector, is_diagonal, solver
-
-_SMALL = 100
+from hamfem.matrices import SMALL, Solve, gathered, generic_vector, is_diagonal, solver
 
 
 def max_frequency(M: PETSc.Mat, K: PETSc.Mat) -> float:
     """The largest omega with K x = omega² M x: by Krylov-Schur iteration, or dense if small."""
-    if M.size[0] <= _SMALL and K.getType() != PETSc.Mat.Type.PYTHON:
+    if M.size[0] <= SMALL and K.getType() != PETSc.Mat.Type.PYTHON:
         values = scipy.linalg.eigvalsh(gathered(K).toarray(), gathered(M).toarray())
         return float(np.sqrt(max(values[-1], 0.0)))
     eps = SLEPc.EPS().create(M.comm)

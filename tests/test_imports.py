@@ -16,8 +16,16 @@ FORBIDDEN = {
     "integrators": DISCRETE,
     **{
         file: ("hamfem.integrators", *DISCRETE)
-        for file in ("system.py", "state.py", "stage.py", "flow.py", "loads.py", "matrices.py",
-                     "kernel.py", "stability.py")
+        for file in (
+            "system.py",
+            "state.py",
+            "stage.py",
+            "flow.py",
+            "loads.py",
+            "matrices.py",
+            "kernel.py",
+            "stability.py",
+        )
     },
     "invariants.py": DISCRETE,
     "domain.py": ("hamfem.physics", "hamfem.discretization", "hamfem.system", "hamfem.integrators"),

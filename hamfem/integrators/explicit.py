@@ -11,6 +11,8 @@ from math import sqrt
 
 from hamfem.integrators.partitioned import Partitioned
 
+Weights = tuple[float, ...]
+
 
 def SymplecticEuler() -> Partitioned:
     """B A: order 1, stable for omega dt < 2."""
@@ -53,6 +55,8 @@ def Ruth3() -> Partitioned:
 def McLachlanAtela(order: int) -> Partitioned:
     """Order 2 with two kicks (limit 2.264), or order 3 with three (limit 4.520), of least error."""
     _one_of("McLachlanAtela", order, (2, 3))
+    kicks: Weights
+    drifts: Weights
     if order == 2:
         r = 1 / sqrt(2)
         kicks, drifts = (1 - r, r), (r, 1 - r)
@@ -71,6 +75,7 @@ def Yoshida(order: int) -> Partitioned:
     of order 8 carries a residual of 8e-13 and is stable only up to 0.927.
     """
     _one_of("Yoshida", order, (4, 6, 8))
+    outer: Weights
     if order == 4:
         w = 1 / (2 - 2 ** (1 / 3))
         outer, centre = (w,), -(2 ** (1 / 3)) * w
@@ -119,6 +124,8 @@ def McLachlanS5() -> Partitioned:
 def BlanesMoan(order: int) -> Partitioned:
     """Order 4 with six kicks (limit 3.133) or order 6 with ten (3.134), of very small error."""
     _one_of("BlanesMoan", order, (4, 6))
+    a: Weights
+    b: Weights
     if order == 4:
         b = (0.0792036964311957, 0.353172906049774, -0.0420650803577195)
         a = (0.209515106613362, -0.143851773179818)
@@ -136,6 +143,7 @@ def BlanesMoan(order: int) -> Partitioned:
 def KahanLi(order: int) -> Partitioned:
     """Compositions of Störmer-Verlet of order 6 (9 kicks, limit 2.533) and 8 (17, 3.096)."""
     _one_of("KahanLi", order, (6, 8))
+    outer: Weights
     if order == 6:
         outer = (0.39216144400731413927925056, 0.33259913678935943859974864,
                  -0.70624617255763935980996482, 0.08221359629355080023149045)  # fmt: skip
@@ -161,6 +169,10 @@ def SRKN(kind: str) -> Partitioned:
     The order rests on a force that is linear in q, as in every system here; a load on the q
     equation must come with its antiderivative.
     """
+    a: Weights
+    b: Weights
+    kicks: Weights
+    drifts: Weights
     if kind == "6b":
         b = (0.0829844064174052, 0.396309801498368, -0.0390563049223486)
         a = (0.245298957184271, 0.604872665711080)

@@ -134,17 +134,20 @@ class Partitioned(Method):
             for kind in ("kick", "drift")
         }
 
-        def bound(part: list[TimedOperation]) -> list[BoundOperation]:
+        def bound(part: list[TimedOperation], repeated: bool = False) -> list[BoundOperation]:
             return [
                 (
-                    _flow(system, kind, weight * dt, lengths[kind] == {weight}),
+                    _flow(system, kind, weight * dt, lengths[kind] == {weight}, repeated),
                     clock * dt,
                     own * dt,
                 )
                 for kind, weight, clock, own in part
             ]
 
-        first, inner, between, last = bound(head), bound(body), bound(joint), bound(tail)
+        first, inner, between, last = bound(head, True), bound(body), bound(joint), bound(tail)
+        if head and head[0][1] == tail[0][1]:
+            # The last flow of a call comes again as the first of the next: the same object.
+            last = [(first[0][0], *last[0][1:])]
 
         def advance(state: State, n: int) -> None:
             start = state.t
@@ -174,7 +177,7 @@ def _timed(operations: tuple[Operation, ...]) -> list[TimedOperation]:
     return result
 
 
-def _flow(system: System, kind: str, h: float, often: bool) -> BoundFlow:
+def _flow(system: System, kind: str, h: float, often: bool, repeated: bool) -> BoundFlow:
     """One kick or drift of length h, as a function of the state and the two clocks."""
     if h == 0.0:
         return lambda state, clock, own: None
@@ -182,7 +185,7 @@ def _flow(system: System, kind: str, h: float, often: bool) -> BoundFlow:
         return lambda state, clock, own: state.q.axpy(h, state.v)
     half = system.kick if kind == "kick" else system.drift
     assert half is not None
-    flow = half.flow(h, often)
+    flow = half.flow(h, often, repeated)
 
     def apply(state: State, clock: float, own: float) -> None:
         x, y = (state.v, state.q) if kind == "kick" else (state.q, state.v)
@@ -199,7 +202,7 @@ def linear_order(operations: tuple[Operation, ...], largest: int = 12) -> int:
     The polynomial matrices of y' = [[0, h], [-h, 0]] y are multiplied out; kicks and drifts have
     degree one, so that coefficient d of E(h) is a 2 x 2 matrix.
     """
-    E = np.zeros((largest + 1, 2, 2))
+    E: npt.NDArray[np.float64] = np.zeros((largest + 1, 2, 2))
     E[0] = np.eye(2)
     for kind, weight in operations:
         row, other, sign = (1, 0, -1.0) if kind == "kick" else (0, 1, 1.0)

@@ -39,7 +39,7 @@ class PartitionedRungeKutta(Method):
     def __post_init__(self) -> None:
         s = len(self.b)
         for name, rank in (("A", 2), ("b", 1), ("A_bar", 2), ("b_bar", 1)):
-            value = np.array(getattr(self, name), dtype=float)
+            value: Any = np.array(getattr(self, name), dtype=float)
             if value.shape != (s,) * rank or s < 1:
                 raise ValueError(
                     f"both tableaux must have {s} stages: {name} has the shape {value.shape}."
@@ -119,7 +119,7 @@ class PartitionedRungeKutta(Method):
         s = len(b)
         U, S, blocks = schur(A @ A_bar)
         h = dt
-        solvers = []
+        solvers: list[Any] = []
         for block in blocks:
             if len(block) == 1:
                 solvers.append((block, None, None, system.shifted(h**2 * S[block[0], block[0]])))

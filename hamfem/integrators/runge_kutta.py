@@ -191,7 +191,8 @@ class _Block:
             self.stage(zq[one], zv[one], g and g[one], f and f[one], kq[one], kv[one])
             return
         m, n = self.block
-        for target, source in ((self.zq, zq), (self.zv, zv), (self.g, g), (self.f, f)):
+        vectors: Any = ((self.zq, zq), (self.zv, zv), (self.g, g), (self.f, f))
+        for target, source in vectors:
             if target is not None:
                 for part, weights in zip(target, (self.row.real, self.row.imag)):
                     part.zeroEntries()
