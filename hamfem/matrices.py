@@ -112,7 +112,8 @@ def combination(terms: Sequence[tuple[float, PETSc.Mat | None]]) -> PETSc.Mat:
 
 def nested(blocks: list[list[PETSc.Mat | None]]) -> PETSc.Mat:
     """One assembled matrix of the blocks; on every rank the local parts stand side by side."""
-    return PETSc.Mat().createNest(blocks).convert(PETSc.Mat.Type.AIJ)
+    comm = next(A.comm for A in blocks[0] if A is not None)
+    return PETSc.Mat().createNest(blocks, comm=comm).convert(PETSc.Mat.Type.AIJ)
 
 
 # ---------------------------------------------------------------- solvers
@@ -121,16 +122,24 @@ def nested(blocks: list[list[PETSc.Mat | None]]) -> PETSc.Mat:
 def solver(
     A: PETSc.Mat, prefix: str, definite: bool = True, P: PETSc.Mat | None = None
 ) -> PETSc.KSP | DenseInverse:
+    """A solver of A x = r for symmetric A: small matrices are inverted, others `factorised`."""
+    krylov = PETSc.Options(prefix).hasName("ksp_type")
+    if A.size[0] <= SMALL and not krylov:
+        return DenseInverse(A)
+    return factorised(A, prefix, definite, P)
+
+
+def factorised(
+    A: PETSc.Mat, prefix: str, definite: bool = True, P: PETSc.Mat | None = None
+) -> PETSc.KSP:
     """A solver of A x = r for symmetric A, factorised once, and open to PETSc's options.
 
-    Small matrices are inverted. Others are factorised by default: by CHOLMOD on one rank, by MUMPS
-    on many and for indefinite matrices. If the user asks for a Krylov method (-prefix_ksp_type cg,
+    By CHOLMOD on one rank, by MUMPS on many and for indefinite matrices. If the user asks for a
+    Krylov method (-prefix_ksp_type cg,
     or minres for indefinite matrices), it is preconditioned by algebraic multigrid on P and solves
     to 1e-13, so that invariants are kept.
     """
     krylov = PETSc.Options(prefix).getString("ksp_type", "preonly")
-    if A.size[0] <= SMALL and krylov == "preonly":
-        return DenseInverse(A)
     ksp = PETSc.KSP().create(A.comm)
     ksp.setOptionsPrefix(prefix)
     ksp.setOperators(A, P or A)

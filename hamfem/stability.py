@@ -10,7 +10,7 @@ from slepc4py import SLEPc
 import numpy as np
 import scipy.linalg
 
-from hamfem.matrices import SMALL, Solve, gathered, generic_vector, is_diagonal, solver
+from hamfem.matrices import SMALL, Solve, factorised, gathered, generic_vector, is_diagonal
 
 
 def max_frequency(M: PETSc.Mat, K: PETSc.Mat) -> float:
@@ -32,7 +32,7 @@ def max_frequency(M: PETSc.Mat, K: PETSc.Mat) -> float:
         ksp.getPC().setType(PETSc.PC.Type.JACOBI)
         ksp.setOperators(M)
     else:
-        ksp = solver(M, "hamfem_mass_")
+        ksp = factorised(M, "hamfem_mass_")
     eps.getST().setKSP(ksp)
     eps.solve()
     if eps.getConverged() < 1:

@@ -22,7 +22,9 @@ def march(
 
     dt is made slightly smaller where needed, so that a whole number of steps ends at t_end; it is
     negative for a run back in time. Between two yields nothing but the steps is done. A run that is
-    continued from a copy of a yielded state, with the same dt and t_end, gives the same bits.
+    continued from a copy of a yielded state, with the same dt and t_end, gives the same bits; on
+    several ranks only where no factorisation is used, because MUMPS adds in the order in which
+    messages arrive.
 
     Raises:
         ValueError: dt is not usable: zero, not finite, of the wrong sign, or beyond the stable one

@@ -5,12 +5,13 @@ import pytest
 
 import hamfem as hf
 
+COMM = MPI.COMM_WORLD
 METHODS = pytest.mark.parametrize("method", [hf.Verlet(), hf.Gauss(1)], ids=["Verlet", "midpoint"])
 
 
 @pytest.fixture
 def system():
-    domain = hf.box(MPI.COMM_WORLD, (0, 0), (1, 1), 6)
+    domain = hf.box(COMM, (0, 0), (1, 1), 6)
     return hf.cg(hf.Acoustic(domain, boundary=[hf.Clamped("left", "top")]), 2)
 
 
@@ -60,8 +61,11 @@ def test_a_copied_state_continues_bit_for_bit(system, start, method):
         if state.step == 32:
             middle = state.copy()
     again = run(system, method, middle, 0.0625 / 32, 0.125, every=16)
-    assert np.array_equal(again.q.array, state.q.array)
-    assert np.array_equal(again.v.array, state.v.array)
+    if COMM.size == 1:
+        assert np.array_equal(again.q.array, state.q.array)
+        assert np.array_equal(again.v.array, state.v.array)
+    else:  # solves with MUMPS are not reproducible to the last bit
+        assert distance(again, state) < 1e-14
     assert (again.step, again.t) == (state.step, state.t)
 
 
