@@ -20,6 +20,17 @@ def run(demo, output, ranks, *options):
     return result.stdout
 
 
+def numbers(row, text):
+    """The numbers of the first line that begins with `row`."""
+    line = next(line for line in text.splitlines() if line.strip().startswith(row))
+    return [float(x) for x in re.findall(r"(?<![\w.])[-+]?\d+\.?\d*(?:e[-+]?\d+)?", line)]
+
+
+def pictures(*paths):
+    for path in paths:
+        assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
 def test_every_demo_is_tested():
     text = Path(__file__).read_text()
     for demo in DEMOS.rglob("*.py"):
@@ -44,5 +55,57 @@ def test_acoustic_membrane(ranks, tmp_path):
         assert (start, end, error) == pytest.approx(expected[name], rel=2e-10)
         # omega dt = 0.014: Verlet's energy oscillates by O(dt²), the midpoint rule's by round-off
         assert 1e-6 < drift < 1e-4 if name == "Störmer-Verlet" else drift < 1e-12
-    picture = tmp_path / "acoustic_membrane.png"
-    assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    pictures(tmp_path / "acoustic_membrane.png")
+
+
+def test_double_pendulum(tmp_path):
+    text = run("oscillators/double_pendulum.py", tmp_path, 1)
+    # Table 2 of the paper: what agrees, rounded or cut, and what cannot be reproduced
+    assert "63 printed numbers are ours, rounded" in text
+    assert "22 are ours, cut after the last digit" in text
+    assert "5 are ours, cut early" in text
+    assert "6 cannot be reproduced" in text
+    for method, row in {
+        "Newmark q": (0.3425, 0.342, 0.09614, 0.0961, 0.02515, 0.0251),
+        "Simpson q": (0.002018, 0.00201, 0.0001414, 0.000141, 0.000008767, 0.00000876),
+    }.items():
+        values = numbers(f"1 {method}", text)[1:7]
+        assert values == pytest.approx(row, rel=1e-12)
+    pictures(tmp_path / "double_pendulum.png", tmp_path / "double_pendulum_convergence.png")
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_poisson_orbits(ranks, tmp_path):
+    text = run("oscillators/poisson_orbits.py", tmp_path, ranks)
+    first, last, casimir, modified = numbers("symplectic Euler", text)
+    assert (first, last) == pytest.approx((0.1346, 0.1346), rel=1e-3)
+    assert max(casimir, modified) < 1e-12
+    assert max(numbers("implicit midpoint", text)) < 1e-12
+    pictures(tmp_path / "poisson_orbits.png")
+
+
+def test_long_run(tmp_path):
+    text = run("oscillators/long_run.py", tmp_path, 1)
+    for method, (low, high) in {
+        "Störmer-Verlet": (1e-3, 2e-2),
+        "Yoshida, order 4": (1e-5, 1e-3),
+        "implicit midpoint": (0, 1e-12),
+    }.items():
+        first, last = numbers(method, text)[-4:-2]
+        assert low <= last <= max(1.1 * first, 1e-12)
+        assert first < high
+    assert numbers("Runge-Kutta 4", text)[-4:-2] == pytest.approx((0.1079, 0.4987), rel=1e-3)
+    pictures(tmp_path / "long_run.png")
+
+
+def test_self_starting(tmp_path):
+    text = run("oscillators/self_starting.py", tmp_path, 1)
+    for method, order in {
+        "CDM, naive start": 1,
+        "CDM, correct start": 2,
+        "Störmer-Verlet": 2,
+        "alpha = 1/2": 2,
+    }.items():
+        assert numbers(method, text)[-2:] == pytest.approx((order, order), abs=0.1)
+    assert numbers("Störmer-Verlet, and CDM, correct start", text)[-1] < 1e-11
+    pictures(tmp_path / "self_starting.png")

@@ -10,7 +10,9 @@ import pytest
 import scipy.sparse as sp
 
 import hamfem as hf
+from hamfem import matrices
 from hamfem.matrices import as_petsc, gathered_vector
+from tests.integrators.methods import IIIA, IIIB, WEIGHTS
 from tests.small import definite, ring, run, vector
 
 I4 = np.eye(4)
@@ -246,3 +248,35 @@ def test_energies_of_many_states():
     system = hf.SecondOrder(np.eye(3), np.eye(3))
     for a in (1.0, 2.0, 3.0):  # freed vectors leave their place to new ones
         assert system.energy(system.state(v=a * np.ones(3))) == pytest.approx(1.5 * a**2)
+
+
+FACTORISED = [
+    hf.Verlet(), hf.RK4(), hf.Gauss(1), hf.Gauss(2), hf.Gauss(3), hf.SymplecticDIRK(4),
+    hf.Newmark(), hf.Simpson(), hf.GeneralizedAlpha(0.8),
+    hf.PartitionedRungeKutta(IIIA, WEIGHTS, IIIB, WEIGHTS, name="Lobatto IIIAB"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("method", FACTORISED, ids=lambda m: m.name)
+@pytest.mark.parametrize("kind", ["second", "sparse K", "saddle", "damped saddle"])
+def test_factorised_and_inverted_matrices_give_the_same(method, kind, monkeypatch):
+    if kind == "damped saddle" and method.name.startswith(("New", "Gen", "Sim", "Lob", "Sym")):
+        pytest.skip("knows no damping")
+    n = 120
+    chain = sp.diags([2.0, -1.0, -1.0], [0, -1, 1], shape=(n, n), format="csr")
+    mass = sp.diags([4.0, 1.0, 1.0], [0, -1, 1], shape=(n, n), format="csr") / 6
+    B = sp.eye(n, format="csr") - sp.diags([1.0], [1], shape=(n, n), format="csr")
+    rng = np.random.default_rng(1)
+    q, v = rng.normal(size=(2, n))
+    ends = []
+    for small in (100, 1000):
+        monkeypatch.setattr(matrices, "SMALL", small)
+        if kind == "second":
+            system = hf.SecondOrder(mass, chain)
+        elif kind == "sparse K":
+            system = hf.FirstOrder(sp.eye(n), mass, B)
+        else:
+            R = mass if kind == "damped saddle" else None
+            system = hf.FirstOrder(mass, mass, B, R_q=R)
+        ends.append(vector(run(system, method, system.state(q, v), 0.1, 2.0)))
+    assert np.abs(ends[0] - ends[1]).max() < 1e-12 * np.abs(ends[1]).max()

@@ -90,3 +90,17 @@ def test_bad_calls_fail_at_the_call(system, start):
             hf.march(system, hf.Gauss(1), start, dt, 1.0)
     with pytest.raises(ValueError, match="every must be at least 1"):
         hf.march(system, hf.Gauss(1), start, 0.1, 1.0, every=0)
+
+
+def test_a_system_that_is_driven_from_rest_does_not_count_as_a_blow_up():
+    load = hf.Load(lambda t: 1e6 * np.sin(t), [1.0])
+    system = hf.SecondOrder([[1.0]], [[1.0]], loads=[load])  # in resonance
+    state = run(system, hf.Verlet(), system.state(), 0.1, 50.0)
+    assert system.energy(state) > 1e12
+
+
+def test_nan_in_a_load_stops_the_run_on_all_ranks():
+    load = hf.Load(lambda t: np.nan if t > 0.5 else 0.0, np.ones(4))
+    system = hf.SecondOrder(np.eye(4), np.eye(4), loads=[load])
+    with pytest.raises(FloatingPointError, match="the run blew up: at t = "):
+        run(system, hf.Gauss(1), system.state(np.ones(4)), 0.1, 1.0)
