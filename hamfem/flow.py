@@ -11,7 +11,8 @@ from petsc4py import PETSc
 from numpy.polynomial.legendre import leggauss
 
 from hamfem.loads import Loads
-from hamfem.matrices import Solve, generic_vector
+from hamfem.matrices import generic_vector
+from hamfem.solvers import Solve
 
 # Quadrature on (0, 1) with five points, exact enough for order 8.
 NODES, WEIGHTS = (leggauss(5)[0] + 1) / 2, leggauss(5)[1] / 2

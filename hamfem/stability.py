@@ -10,7 +10,8 @@ from slepc4py import SLEPc
 import numpy as np
 import scipy.linalg
 
-from hamfem.matrices import SMALL, Solve, factorised, gathered, generic_vector, is_diagonal
+from hamfem.matrices import SMALL, gathered, generic_vector
+from hamfem.solvers import Solve, factorised, is_diagonal
 
 
 def max_frequency(M: PETSc.Mat, K: PETSc.Mat) -> float:

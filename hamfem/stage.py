@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from petsc4py import PETSc
 
-from hamfem.matrices import PairSolver, combination, nested, solver
+from hamfem.matrices import combination, nested
+from hamfem.solvers import PairSolver, solver
 
 if TYPE_CHECKING:
     from hamfem.system import FirstOrder, SecondOrder

@@ -27,18 +27,14 @@ from hamfem.flow import Half
 from hamfem.kernel import Kernel
 from hamfem.loads import Load, Loads, SampledLoad
 from hamfem.matrices import (
-    PairSolver,
-    Solve,
     as_petsc,
     as_vector,
     check_positive,
     check_symmetric,
     combination,
-    inverse,
-    is_diagonal,
     nested,
-    solver,
 )
+from hamfem.solvers import PairSolver, Solve, inverse, is_diagonal, solver
 from hamfem.stage import Stage, Vecs, eliminated, saddle
 from hamfem.state import State
 

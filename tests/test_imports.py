@@ -23,6 +23,7 @@ FORBIDDEN = {
             "flow.py",
             "loads.py",
             "matrices.py",
+            "solvers.py",
             "kernel.py",
             "stability.py",
         )

@@ -208,12 +208,12 @@ def test_krylov_solvers_by_options_keep_the_invariants(method):
 
 def _ksp_of(stage):
     """The solver inside a stage."""
-    solver = next(
-        cell.cell_contents
-        for name, cell in zip(stage.__code__.co_freevars, stage.__closure__)
-        if name in ("single", "pair") and _filled(cell)
-    )
-    return solver._ksp if hasattr(solver, "_ksp") else solver.__self__
+    for name, cell in zip(stage.__code__.co_freevars, stage.__closure__):
+        if name == "pair" and _filled(cell):
+            return cell.cell_contents.solver
+        if name == "single" and _filled(cell):
+            return cell.cell_contents.__self__
+    raise AssertionError("no solver found")
 
 
 def _filled(cell):
