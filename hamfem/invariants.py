@@ -248,33 +248,7 @@ def _simpson_energy(system: System, dt: float) -> Invariant:
 # ---------------------------------------------------------------- Noether
 
 
-@dataclass(frozen=True, eq=False)
-class NoetherInvariant:
-    """v'M(X - X')u of a second-order system; 1/2 z'H(X + X')z of a first-order one."""
-
-    system: System
-    X: Any
-
-    def __call__(self, state: State) -> float:
-        """The value at a state."""
-        if isinstance(self.system, SecondOrder):
-            w, Mv = self.system.new_v(), self.system.new_v()
-            self.system.mass(state.v, Mv)
-            self.X.mult(state.q, w)
-            value = Mv.dot(w)
-            self.X.multTranspose(state.q, w)
-            return float(value - Mv.dot(w))
-        value = 0.0
-        halves = ((self.system.M_q, state.q), (self.system.M_v, state.v))
-        for X, (M, x) in zip(self.X, halves):
-            Mx, w = x.duplicate(), x.duplicate()
-            M.mult(x, Mx)
-            X.mult(x, w)
-            value += Mx.dot(w)
-        return float(value)
-
-
-def noether(system: System, X: Any) -> NoetherInvariant:
+def noether(system: System, X: Any) -> Invariant:
     """The invariant that belongs to a symmetry X of the discrete system, exact for every step.
 
     For a second-order system X is an orthogonal matrix that commutes with M and K, such as the
@@ -294,12 +268,30 @@ def noether(system: System, X: Any) -> NoetherInvariant:
         matrix = _orthogonal(X, system.M)
         for name, A in (("M", system.M), ("K", system.K)):
             _check_intertwined(matrix, A, matrix, name)
-        return NoetherInvariant(system, matrix)
+        Mv, w = system.new_v(), system.new_v()
+
+        def pseudomomentum(state: State) -> float:
+            system.mass(state.v, Mv)
+            matrix.mult(state.q, w)
+            value = Mv.dot(w)
+            matrix.multTranspose(state.q, w)
+            return float(value - Mv.dot(w))
+
+        return pseudomomentum
     X_q, X_v = _orthogonal(X[0], system.M_q), _orthogonal(X[1], system.M_v)
     _check_intertwined(X_q, system.M_q, X_q, "M_q")
     _check_intertwined(X_v, system.M_v, X_v, "M_v")
     _check_intertwined(X_v, system.B, X_q, "B")
-    return NoetherInvariant(system, (X_q, X_v))
+    Mq, wq, Mv, wv = system.new_q(), system.new_q(), system.new_v(), system.new_v()
+
+    def symmetric_energy(state: State) -> float:
+        system.M_q.mult(state.q, Mq)
+        X_q.mult(state.q, wq)
+        system.M_v.mult(state.v, Mv)
+        X_v.mult(state.v, wv)
+        return float(Mq.dot(wq) + Mv.dot(wv))
+
+    return symmetric_energy
 
 
 def _orthogonal(X: Any, M: PETSc.Mat) -> PETSc.Mat:

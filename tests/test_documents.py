@@ -16,8 +16,12 @@ def read(name):
     return (ROOT / name).read_text()
 
 
+def scripts():
+    return re.findall(r"```python\n(.*?)```", read("README.md"), re.DOTALL)
+
+
 def test_the_first_script_of_the_readme_runs(monkeypatch, shared_tmp_path, capsys):
-    script = re.search(r"```python\n(.*?)```", read("README.md"), re.DOTALL).group(1)
+    script = scripts()[0]
     assert len([line for line in script.splitlines() if line.strip()]) <= 12
     monkeypatch.chdir(shared_tmp_path)
     names = {}
@@ -27,6 +31,17 @@ def test_the_first_script_of_the_readme_runs(monkeypatch, shared_tmp_path, capsy
     if MPI.COMM_WORLD.rank == 0:
         assert len(energies) == 10
         assert float(energies[-1]) == pytest.approx(float(energies[0]), rel=1e-12)
+
+
+def test_the_script_with_matrices_runs(capsys):
+    exec(scripts()[1], {})
+    lines = capsys.readouterr().out.splitlines()
+    if MPI.COMM_WORLD.rank == 0:
+        rows = [[float(x) for x in line.split()] for line in lines[:10]]
+        for momentum, energy, _ in rows:
+            assert (momentum, energy) == pytest.approx(rows[0][:2], rel=1e-12)
+        assert max(abs(row[2] / rows[0][2] - 1) for row in rows) > 1e-6
+        assert lines[10].startswith("Structure(")
 
 
 def packages(recipe):

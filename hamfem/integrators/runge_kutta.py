@@ -14,6 +14,7 @@ import scipy.linalg
 
 from hamfem.integrators.method import Advance, Method, System
 from hamfem.stability import oscillator_limit
+from hamfem.stage import Stage
 from hamfem.state import State
 
 
@@ -118,7 +119,8 @@ class RungeKutta(Method):
         A, b, c = self._tableau
         U, S, blocks = schur(A)
         s = len(b)
-        solvers = [_Block(system, dt, S, block) for block in blocks]
+        stages: dict[complex, Stage] = {}  # stages with the same a share their factorisation
+        solvers = [_Block(system, dt, S, block, stages) for block in blocks]
         kq = [system.new_q() for _ in range(s)]
         kv = [system.new_v() for _ in range(s)]
         zq = [system.new_q() for _ in range(s)]
@@ -151,7 +153,9 @@ class RungeKutta(Method):
 class _Block:
     """The transformed stages of one diagonal block of S, one real or two for a complex pair."""
 
-    def __init__(self, system: System, dt: float, S: Any, block: list[int]) -> None:
+    def __init__(
+        self, system: System, dt: float, S: Any, block: list[int], stages: dict[complex, Stage]
+    ) -> None:
         self.block, self.dt, self.S = block, dt, S
         last = block[-1]
         # U'A U is upper triangular for a Schur form and lower for an explicit or DIRK tableau.
@@ -172,7 +176,9 @@ class _Block:
             self.kv = [system.new_v() for _ in range(2)]
             self.f = [system.new_v() for _ in range(2)] if system.loads else None
             self.g = [system.new_q() for _ in range(2)] if system.flux_loads else None
-        self.stage = system.stage(self.a)
+        if self.a not in stages:
+            stages[self.a] = system.stage(self.a)
+        self.stage = stages[self.a]
 
     def __call__(
         self, state: State, ones: Any, zq: Any, zv: Any, g: Any, f: Any, kq: Any, kv: Any
