@@ -51,12 +51,18 @@ class Space(Protocol):
         """The fields of a state, by name."""
 
 
-class _Energies:
+class _System:
     """What both kinds of system do with a state."""
 
     M: PETSc.Mat
+    space: Space | None
     new_q: Callable[[], PETSc.Vec]
     new_v: Callable[[], PETSc.Vec]
+
+    @property
+    def comm(self) -> MPI.Comm:
+        """The communicator."""
+        return self.M.comm.tompi4py()
 
     @cached_property
     def _work(self) -> tuple[PETSc.Vec, PETSc.Vec]:
@@ -80,6 +86,12 @@ class _Energies:
         kinetic, potential = self.kinetic(state), self.potential(state)
         return {"energy": kinetic + potential, "kinetic": kinetic, "potential": potential}
 
+    def fields(self, state: State) -> dict[str, Any]:
+        """The fields of a state, by name."""
+        if self.space is None:
+            raise ValueError("this system was made from matrices: it has vectors and no fields.")
+        return self.space.fields(state)
+
 
 def _finite(state: State) -> State:
     for name, vector in (("u or q", state.q), ("v", state.v)):
@@ -88,7 +100,7 @@ def _finite(state: State) -> State:
     return state
 
 
-class SecondOrder(_Energies):
+class SecondOrder(_System):
     """du/dt = v, M dv/dt = -K u - R v + f(t); its energy is 1/2 v'Mv + 1/2 u'Ku.
 
     Args:
@@ -129,11 +141,6 @@ class SecondOrder(_Energies):
         self.kernel = Kernel(vectors, self.M) if vectors else None
         self._apart = self.new_q() if vectors else None
 
-    @property
-    def comm(self) -> MPI.Comm:
-        """The communicator."""
-        return self.M.comm.tompi4py()
-
     def potential(self, state: State) -> float:
         """1/2 u'Ku."""
         self.stiffness(state.q, self._work[0])
@@ -146,12 +153,6 @@ class SecondOrder(_Energies):
         if self.space is not None:
             return _finite(State(self.space.vector(u), self.space.vector(v)))
         return _finite(State(as_vector(u, self.new_q(), "u"), as_vector(v, self.new_v(), "v")))
-
-    def fields(self, state: State) -> dict[str, Any]:
-        """The fields of a state, by name."""
-        if self.space is None:
-            raise ValueError("this system was made from matrices: it has vectors and no fields.")
-        return self.space.fields(state)
 
     # ------------------------------------------------------------ maps
 
@@ -240,7 +241,7 @@ class SecondOrder(_Energies):
         return self._max_frequency
 
 
-class FirstOrder(_Energies):
+class FirstOrder(_System):
     """M_q dq/dt = -B'v - R_q q + g(t), M_v dv/dt = B q - R_v v + f(t).
 
     Its energy is 1/2 v'M_v v + 1/2 q'M_q q. All matrices may be numpy, scipy.sparse or PETSc ones.
@@ -298,11 +299,6 @@ class FirstOrder(_Energies):
         self.kernel = Kernel(vectors, self.M_v) if vectors else None
         self._r_q = self.new_q()
 
-    @property
-    def comm(self) -> MPI.Comm:
-        """The communicator."""
-        return self.M.comm.tompi4py()
-
     def potential(self, state: State) -> float:
         """1/2 q'M_q q."""
         self.M_q.mult(state.q, self._work[0])
@@ -311,12 +307,6 @@ class FirstOrder(_Energies):
     def state(self, q: Any = 0, v: Any = 0) -> State:
         """The state at t = 0 from arrays, or 0."""
         return _finite(State(as_vector(q, self.new_q(), "q"), as_vector(v, self.new_v(), "v")))
-
-    def fields(self, state: State) -> dict[str, Any]:
-        """The fields of a state, by name."""
-        if self.space is None:
-            raise ValueError("this system was made from matrices: it has vectors and no fields.")
-        return self.space.fields(state)
 
     # ------------------------------------------------------------ maps
 

@@ -40,7 +40,7 @@ def march(
     damped = system.R is not None or system.R_q is not None
     if damped and method.negative_steps:
         raise ValueError(
-            f"{_name(method)} has substeps back in time, in which damping grows without bound: on "
+            f"{method.name} has substeps back in time, in which damping grows without bound: on "
             "a damped system take a method without them, such as hf.Gauss or hf.Verlet."
         )
     if system.kinetic(state) < 0:
@@ -51,14 +51,10 @@ def march(
     limit = method.stable_dt(system)
     if abs(clock.dt) > limit and not allow_unstable:
         raise ValueError(
-            f"dt = {abs(clock.dt):.6g} is beyond the stable step {limit:.6g} of {_name(method)} on "
+            f"dt = {abs(clock.dt):.6g} is beyond the stable step {limit:.6g} of {method.name} on "
             "this system: take a smaller dt or an implicit method (or allow_unstable=True)."
         )
     return _march(system, method, state, clock, steps, t_end, every, limit)
-
-
-def _name(method: Method) -> str:
-    return getattr(method, "name", type(method).__name__)
 
 
 def _clock(state: State, dt: float, t_end: float) -> tuple[Clock, int]:

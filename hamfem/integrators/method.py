@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from hamfem.state import State
 from hamfem.system import FirstOrder, SecondOrder
@@ -13,23 +15,30 @@ System: TypeAlias = SecondOrder | FirstOrder
 Advance = Callable[[State, int], None]
 
 
-class Method(Protocol):
-    """A frozen description of an integrator; `bind` makes it ready to run."""
+class Method(ABC):
+    """A frozen description of an integrator; `bind` makes it ready to run.
 
-    @property
-    def order(self) -> Any:
-        """The order on linear systems, forced too."""
+    Attributes:
+        name: What it is called.
+        order: The order on linear systems, forced too.
+        symplectic: Whether a step is a symplectic (Poisson) map.
+        negative_steps: Whether a substep goes back in time, which damped systems do not survive.
+        limit: The largest stable omega dt, or infinity.
+    """
 
-    @property
-    def symplectic(self) -> Any:
-        """Whether a step is a symplectic (Poisson) map."""
+    name: Any
+    order: Any
+    symplectic: Any
+    negative_steps: Any
+    limit: Any
 
-    @property
-    def negative_steps(self) -> Any:
-        """Whether a substep goes back in time, which damped systems do not survive."""
-
-    def stable_dt(self, system: System) -> float:
-        """The largest stable time step, or infinity."""
-
+    @abstractmethod
     def bind(self, system: System, dt: float) -> Advance:
         """A function that advances a state by n steps."""
+
+    def stable_dt(self, system: System) -> float:
+        """The largest stable time step: the limit of omega dt over the largest frequency."""
+        if math.isinf(self.limit):
+            return math.inf
+        omega = system.max_frequency()
+        return self.limit / omega if omega > 0 else math.inf

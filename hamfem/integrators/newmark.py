@@ -105,6 +105,12 @@ class _AccelerationMethod(Method):
         """What the method is called."""
         return f"Newmark({self.gamma:g}, {self.beta:g})"
 
+    @property
+    def limit(self) -> float:
+        """1/sqrt(gamma/2 - beta); none if beta >= gamma/2."""
+        gap = self.gamma / 2 - self.beta
+        return 1 / math.sqrt(gap) if gap > 1e-14 else math.inf
+
     @staticmethod
     def _initial(system: System) -> Callable[[State, PETSc.Vec], PETSc.Vec]:
         """A with M a = restoring(q) - R v + f(t)."""
@@ -120,14 +126,6 @@ class _AccelerationMethod(Method):
             return a
 
         return initial
-
-    def stable_dt(self, system: System) -> float:
-        """1/sqrt(gamma/2 - beta) over the largest frequency; no limit if beta >= gamma/2."""
-        if self.beta >= self.gamma / 2 - 1e-14:
-            return float("inf")
-        omega = system.max_frequency()
-        limit = 1 / math.sqrt(self.gamma / 2 - self.beta)
-        return limit / omega if omega > 0 else float("inf")
 
 
 @dataclass(frozen=True)

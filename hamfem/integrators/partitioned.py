@@ -106,11 +106,6 @@ class Partitioned(Method):
         """The order on linear systems: how far a step agrees with the exponential."""
         return linear_order(self.operations)
 
-    def stable_dt(self, system: System) -> float:
-        """The limit of omega h over the largest frequency."""
-        omega = system.max_frequency()
-        return self.limit / omega if omega > 0 else float("inf")
-
     # ------------------------------------------------------------ marching
 
     def bind(self, system: System, dt: float) -> Advance:

@@ -102,13 +102,6 @@ class PartitionedRungeKutta(Method):
         A, _, A_bar, _ = self._tableaux
         return bool(np.linalg.eigvals(A @ A_bar).real.min() < -1e-14)
 
-    def stable_dt(self, system: System) -> float:
-        """The limit of omega h over the largest frequency."""
-        if math.isinf(self.limit):
-            return self.limit
-        omega = system.max_frequency()
-        return self.limit / omega if omega > 0 else float("inf")
-
     def bind(self, system: System, dt: float) -> Advance:
         """A function that advances a state by n steps."""
         if system.R is not None or system.R_q is not None:

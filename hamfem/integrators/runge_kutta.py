@@ -105,13 +105,6 @@ class RungeKutta(Method):
         """The largest omega h up to which |R(i omega h)| <= 1."""
         return oscillator_limit(lambda y: np.abs(self.stability_function(1j * y)))
 
-    def stable_dt(self, system: System) -> float:
-        """The limit of omega h over the largest frequency."""
-        if math.isinf(self.limit):
-            return self.limit
-        omega = system.max_frequency()
-        return self.limit / omega if omega > 0 else float("inf")
-
     # ------------------------------------------------------------ marching
 
     def bind(self, system: System, dt: float) -> Advance:

@@ -31,11 +31,6 @@ class Simpson(Method):
     negative_steps = False
     limit = 2 * math.sqrt(2)
 
-    def stable_dt(self, system: System) -> float:
-        """2 sqrt 2 over the largest frequency; it is stable again beyond a gap, from sqrt 12."""
-        omega = system.max_frequency()
-        return self.limit / omega if omega > 0 else float("inf")
-
     def bind(self, system: System, dt: float) -> Advance:
         """A function that advances a state by n steps: one solve, two mass solves, three K each."""
         if system.R is not None or system.R_q is not None:
