@@ -4,6 +4,7 @@ from hamfem import dolfinx_versions as dolfinx_versions  # first: says what is w
 from hamfem import exact as exact
 from hamfem._version import version as __version__
 from hamfem.discretization.cg import cg
+from hamfem.discretization.hdg import hdg
 from hamfem.domain import Domain, box, read_mesh
 from hamfem.integrators.dirk import SDIRK3, SymplecticDIRK
 from hamfem.integrators.explicit import (
@@ -31,7 +32,8 @@ from hamfem.integrators.simpson import Simpson
 from hamfem.invariants import linear_invariants, modified_energy, noether, structure
 from hamfem.loads import Load, SampledLoad
 from hamfem.physics.acoustic import Acoustic
-from hamfem.physics.boundary import Clamped, Free
+from hamfem.physics.boundary import Clamped, Free, Impedance, Periodic
+from hamfem.physics.source import Source
 from hamfem.state import State
 from hamfem.system import FirstOrder, SecondOrder
 
@@ -49,6 +51,7 @@ __all__ = [
     "Free",
     "Gauss",
     "GeneralizedAlpha",
+    "Impedance",
     "KahanLi",
     "Load",
     "McLachlanAtela",
@@ -56,12 +59,14 @@ __all__ = [
     "Newmark",
     "Partitioned",
     "PartitionedRungeKutta",
+    "Periodic",
     "RungeKutta",
     "Ruth3",
     "SampledLoad",
     "SecondOrder",
     "SelfStarting",
     "Simpson",
+    "Source",
     "State",
     "Suzuki4",
     "SymplecticDIRK",
@@ -72,6 +77,7 @@ __all__ = [
     "box",
     "cg",
     "exact",
+    "hdg",
     "linear_invariants",
     "march",
     "modified_energy",

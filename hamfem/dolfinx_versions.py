@@ -46,7 +46,8 @@ except ModuleNotFoundError as error:
         "(environment.yml) or your distribution's package; pip cannot install it."
     ) from error
 
-VERSION = check(dolfinx.__version__, PETSc.ScalarType)
+RELEASE: str = dolfinx.__version__
+VERSION = check(RELEASE, PETSc.ScalarType)
 
 
 def cell_partitioner(ghost_mode: Any) -> Callable:
@@ -84,3 +85,18 @@ def entity_maps(submesh: Any, entity_map: Any, parent_entities: int) -> Any:
     inverse = np.full(parent_entities, -1, dtype=np.int32)
     inverse[entity_map] = np.arange(len(entity_map), dtype=np.int32)
     return {submesh: inverse}
+
+
+def interpolation_points(element: Any) -> Any:
+    """The points of a reference cell at which an element is interpolated.
+
+    DOLFINx 0.10 made a property of the method.
+    """
+    points = element.interpolation_points
+    return points() if callable(points) else points
+
+
+def geometry_degree(mesh: Any) -> int:
+    """The polynomial degree of the cells' shape; DOLFINx 0.11 deprecates the single `cmap`."""
+    geometry = mesh.geometry
+    return (geometry.cmap if VERSION < (0, 11) else geometry.cmaps[0]).degree

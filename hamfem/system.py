@@ -39,13 +39,20 @@ from hamfem.stage import Stage, Vecs, eliminated, saddle
 from hamfem.state import State
 
 PairSolve = Callable[[Vecs, Vecs], None]
+MASSLESS = (
+    "this system has unknowns without mass (traces on absorbing walls): take an implicit "
+    "Runge-Kutta method, such as hf.Gauss, or another discretization."
+)
 
 
 class Space(Protocol):
     """How the numbers in a vector stand for a function."""
 
-    def vector(self, data: Any) -> PETSc.Vec:
-        """The vector that stands for `data`."""
+    def state(self, system: Any, u: Any, v: Any, start: str) -> State:
+        """The state that stands for a displacement and a velocity."""
+
+    def invariants(self, state: State) -> dict[str, Any]:
+        """Tracked quantities that only functions have, by name."""
 
     def fields(self, state: State) -> dict[str, Any]:
         """The fields of a state, by name."""
@@ -81,10 +88,11 @@ class _System:
         """The Hamiltonian: kinetic and potential energy, without the loads."""
         return self.kinetic(state) + self.potential(state)
 
-    def invariants(self, state: State) -> dict[str, float]:
+    def invariants(self, state: State) -> dict[str, Any]:
         """The tracked quantities, by name."""
         kinetic, potential = self.kinetic(state), self.potential(state)
-        return {"energy": kinetic + potential, "kinetic": kinetic, "potential": potential}
+        values = {"energy": kinetic + potential, "kinetic": kinetic, "potential": potential}
+        return values if self.space is None else {**values, **self.space.invariants(state)}
 
     def fields(self, state: State) -> dict[str, Any]:
         """The fields of a state, by name."""
@@ -114,6 +122,8 @@ class SecondOrder(_System):
     """
 
     R_q = None
+    # Unknowns without mass, such as traces on absorbing walls, are for implicit methods only.
+    massless = False
 
     def __init__(
         self,
@@ -132,7 +142,8 @@ class SecondOrder(_System):
                 check_symmetric(A, name)
                 if A.size != self.M.size:
                     raise ValueError(f"{name} is {A.size[0]} x {A.size[1]} and M {self.M.size[0]}.")
-        check_positive(self.M, "M")
+        if not self.massless:
+            check_positive(self.M, "M")
         self.space = space
         self.new_q = self.new_v = self.M.createVecRight
         self.loads = Loads(loads, self.new_v())
@@ -148,10 +159,17 @@ class SecondOrder(_System):
         apart = state.q if self._apart is None else self._apart
         return 0.5 * float(apart.dot(self._work[0]))
 
-    def state(self, u: Any = 0, v: Any = 0) -> State:
-        """The state at t = 0: callables x -> array on a function space, arrays otherwise, or 0."""
+    def state(self, u: Any = 0, v: Any = 0, start: str = "steady") -> State:
+        """The state at t = 0: callables x -> array, UFL or 0 on a mesh, arrays otherwise.
+
+        Args:
+            u: The displacement.
+            v: The velocity.
+            start: "steady" for the elliptic projection, which keeps the orders of the method, or
+                "projection" for the nearest functions in the mean square.
+        """
         if self.space is not None:
-            return _finite(State(self.space.vector(u), self.space.vector(v)))
+            return _finite(self.space.state(self, u, v, start))
         return _finite(State(as_vector(u, self.new_q(), "u"), as_vector(v, self.new_v(), "v")))
 
     # ------------------------------------------------------------ maps
@@ -188,6 +206,13 @@ class SecondOrder(_System):
         self.K.mult(self._apart, out)
         out.maxpy(-np.asarray(out.mDot(self.kernel.W)), self.kernel.MW)
 
+    @cached_property
+    def _sparse_K(self) -> PETSc.Mat:
+        """K with its entries; a shell matrix has an assembled twin."""
+        if self.K.getType() == PETSc.Mat.Type.PYTHON:
+            return self.K.getPythonContext().assembled()
+        return self.K
+
     def restoring(self, q: PETSc.Vec, out: PETSc.Vec) -> None:
         """-K q."""
         self.stiffness(q, out)
@@ -197,14 +222,15 @@ class SecondOrder(_System):
         """A solver of (M + a R + c K) x = r, factorised once."""
         if c == 0.0 and (a == 0.0 or self.R is None):
             return self.mass_solve
-        A = combination([(1.0, self.M), (c, self.K), (a, self.R)])
+        A = combination([(1.0, self.M), (c, self._sparse_K), (a, self.R)])
         return _matched(solver(A, "hamfem_shifted_").solve, self.kernel if self.R is None else None)
 
     def shifted_pair(self, c: complex, a: complex = 0.0) -> PairSolve:
         """A solver of (M + a R + c K) x = r for complex numbers as pairs, factorised once."""
-        P = combination([(1.0, self.M), (c.real, self.K), (a.real, self.R)])
-        Q = combination([(c.imag, self.K), (a.imag, self.R)])
-        S = combination([(1.0, self.M), (abs(c), self.K), (abs(a), self.R)])
+        K = self._sparse_K
+        P = combination([(1.0, self.M), (c.real, K), (a.real, self.R)])
+        Q = combination([(c.imag, K), (a.imag, self.R)])
+        S = combination([(1.0, self.M), (abs(c), K), (abs(a), self.R)])
         return _matched_pair(
             PairSolver(P, Q, "hamfem_pair_", S), self.kernel if self.R is None else None
         )
@@ -216,6 +242,8 @@ class SecondOrder(_System):
     @cached_property
     def kick(self) -> Half:
         """M dv/dt = -K u - R v + f, u standing still."""
+        if self.massless:
+            raise ValueError(MASSLESS)
         return Half(
             new=self.new_v,
             force=self.restoring,
@@ -304,8 +332,10 @@ class FirstOrder(_System):
         self.M_q.mult(state.q, self._work[0])
         return 0.5 * float(state.q.dot(self._work[0]))
 
-    def state(self, q: Any = 0, v: Any = 0) -> State:
-        """The state at t = 0 from arrays, or 0."""
+    def state(self, q: Any = 0, v: Any = 0, *, u: Any = 0, start: str = "steady") -> State:
+        """The state at t = 0: u and v as functions on a mesh, q and v as arrays otherwise."""
+        if self.space is not None:
+            return _finite(self.space.state(self, u, v, start))
         return _finite(State(as_vector(q, self.new_q(), "q"), as_vector(v, self.new_v(), "v")))
 
     # ------------------------------------------------------------ maps
@@ -481,6 +511,8 @@ class FirstOrder(_System):
 def _multiplied(inverted: PETSc.Mat | None, A: PETSc.Mat, h: float) -> PETSc.Mat | None:
     """H M^-1 A for a diagonal M, or None."""
     if inverted is None or not is_diagonal(inverted):
+        return None
+    if A.getType() == PETSc.Mat.Type.PYTHON and not hasattr(A.getPythonContext(), "duplicate"):
         return None
     S = A.copy()
     S.diagonalScale(L=inverted.getDiagonal())

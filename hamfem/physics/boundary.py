@@ -4,31 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from hamfem.domain import Domain
+from hamfem.physics.data import Data, data
 
 
-@dataclass(frozen=True, init=False)
-class Clamped:
-    """u = 0 on the named sides."""
-
-    names: tuple[str, ...]
-
-    def __init__(self, *names: str) -> None:
-        object.__setattr__(self, "names", names)
-
-
-@dataclass(frozen=True, init=False)
-class Free:
-    """No force on the named sides: the flux C D u vanishes there."""
+@dataclass(frozen=True, init=False, eq=False)
+class _Named:
+    """A condition with data on some sides."""
 
     names: tuple[str, ...]
+    value: Data
 
-    def __init__(self, *names: str) -> None:
+    def __init__(self, *names: str, value: Any = None) -> None:
         object.__setattr__(self, "names", names)
+        object.__setattr__(self, "value", data(value))
 
 
-Condition = Clamped | Free
+class Clamped(_Named):
+    """u = value on the named sides; 0 if none is given."""
+
+
+class Free(_Named):
+    """The flux through the named sides is prescribed: D(n)'q = value; 0 if none is given."""
+
+
+class Impedance(_Named):
+    """A first-order absorbing wall: D(n)'q + Y du/dt = value, with the impedance Y = sqrt(rho C).
+
+    A plane wave that meets it at a right angle goes through; `value` sends one in.
+    """
+
+
+@dataclass(frozen=True)
+class Periodic:
+    """What leaves through side `first` comes in through side `second`, its translate."""
+
+    first: str
+    second: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Both sides."""
+        return (self.first, self.second)
+
+
+Condition = Clamped | Free | Impedance | Periodic
 
 
 def check(domain: Domain, conditions: Sequence[Condition]) -> None:
@@ -37,7 +59,8 @@ def check(domain: Domain, conditions: Sequence[Condition]) -> None:
     for condition in conditions:
         if not isinstance(condition, Condition):
             raise TypeError(
-                f"{condition!r} is not a boundary condition: use hf.Clamped or hf.Free."
+                f"{condition!r} is not a boundary condition: use hf.Clamped, hf.Free, "
+                "hf.Impedance or hf.Periodic."
             )
         if not condition.names:
             raise ValueError(f"hf.{type(condition).__name__}() names no side: name at least one.")
@@ -48,6 +71,6 @@ def check(domain: Domain, conditions: Sequence[Condition]) -> None:
             seen.add(name)
 
 
-def clamped_names(conditions: Sequence[Condition]) -> list[str]:
-    """The sides on which u = 0."""
-    return [name for c in conditions if isinstance(c, Clamped) for name in c.names]
+def names(conditions: Sequence[Condition], kind: type) -> list[str]:
+    """The sides that have a condition of this kind."""
+    return [name for c in conditions if isinstance(c, kind) for name in c.names]

@@ -152,7 +152,7 @@ def test_clamped_values_stay_zero():
     state = system.state(u=lambda x: 1.0 + 0 * x[0], v=lambda x: 1.0 + 0 * x[0])
     for state in hf.march(system, hf.Verlet(), state, 0.001, 0.1, every=50):
         pass
-    clamped = system.space.clamped
+    clamped = system.space.samples.clamped
     assert COMM.allreduce(len(clamped)) > 0
     assert np.all(system.fields(state)["u"].x.array[clamped] == 0)
 

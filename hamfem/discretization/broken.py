@@ -1,0 +1,218 @@
+"""Discontinuous displacements: vectors of cell coefficients, and the functions they stand for."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from petsc4py import PETSc
+
+import basix
+import basix.ufl
+import numpy as np
+import numpy.typing as npt
+from dolfinx import fem
+
+from hamfem.discretization.geometry import Cells
+from hamfem.discretization.local import Hybrid
+from hamfem.discretization.postprocess import Postprocessed
+from hamfem.discretization.sampling import FacetSamples, sample, source_load
+from hamfem.discretization.start import Data, check_start, is_zero, steady
+from hamfem.loads import Load
+from hamfem.physics.boundary import Clamped
+from hamfem.state import State
+
+Array = npt.NDArray[Any]
+
+
+class BrokenSpace:
+    """P_k in each cell, in an orthonormal basis; a vector holds the cells one after the other."""
+
+    def __init__(self, hybrid: Hybrid, system: Any) -> None:
+        self.hybrid, self.system, self.wave = hybrid, system, hybrid.wave
+        self.domain = hybrid.wave.domain
+        element = basix.ufl.element(
+            "Lagrange",
+            self.domain.cell,
+            hybrid.degree,
+            lagrange_variant=basix.LagrangeVariant.legendre,
+            discontinuous=True,
+        )
+        self.V = fem.functionspace(self.domain.mesh, element)
+        self.V_q = fem.functionspace(
+            self.domain.mesh, basix.ufl.blocked_element(element, shape=(len(self.wave.symbol),))
+        )
+        self.quadrature = 2 * hybrid.degree + 8
+
+    # ------------------------------------------------------------ vectors
+
+    def moments(self, f: Any, what: str) -> Array:
+        """(f, w) for every w, shape (cells, size)."""
+        parts = [np.zeros((0, self.hybrid.size))]
+        for _, cells in self.hybrid.batches():
+            points = cells.volume(self.quadrature)
+            phi = self.hybrid.element.tabulate(0, points.X)[0, :, :, 0]
+            values = sample(f, self.domain, cells.cells, points, what)
+            parts.append((points.weights * values) @ phi)
+        return np.concatenate(parts)
+
+    @cached_property
+    def _gram(self) -> Array:
+        """(u, w) in each cell: (cells, size) if diagonal."""
+        one = np.ones((1, 1))
+        parts = []
+        for _, cells in self.hybrid.batches():
+            points = cells.volume(self.hybrid.quadrature)
+            phi = self.hybrid.element.tabulate(0, points.X)[0, :, :, 0]
+            rho = np.broadcast_to(one, (len(cells), 1))
+            parts.append(self.hybrid._mass(phi, points.weights, rho, cells.affine))
+        return np.concatenate(parts) if parts else np.zeros((0, self.hybrid.size))
+
+    def project(self, f: Any, what: str) -> Array:
+        """The nearest function to f in the mean square, shape (cells, size)."""
+        r = self.moments(f, what)
+        if self._gram.ndim == 2:
+            return r / self._gram
+        return np.linalg.solve(self._gram, r[..., None])[..., 0]
+
+    def vector(self, cells: Array, new: Any) -> PETSc.Vec:
+        """A vector with the given coefficients, and 0 on walls."""
+        x = new()
+        x.array[: cells.size] = cells.reshape(-1)
+        return x
+
+    def rigid(self, M: PETSc.Mat) -> list[PETSc.Vec]:
+        """The displacements without strain that the boundary allows: constants, or none."""
+        if self.clamped:
+            return []
+        return [self.vector(self.project(1.0, "1"), M.createVecRight)]
+
+    def source_loads(self, new: Any) -> list[Load]:
+        """(f, w)."""
+        return [
+            source_load(self.vector(self.moments(s.shape, "a source"), new), s.amplitude)
+            for s in self.wave.sources
+        ]
+
+    # ------------------------------------------------------------ states
+
+    def steady_force(self, data: Data) -> Array:
+        """-(div q, w) = (q, D w) - <q, D(n) w> with q = C D u0, shape (cells, size)."""
+        wave, parts = self.wave, [np.zeros((0, self.hybrid.size))]
+        for _, cells in self.hybrid.batches():
+            points = cells.volume(self.quadrature)
+            table = self.hybrid.element.tabulate(1, points.X)[1:, :, :, 0]
+            n, p, d = len(cells), len(points.X), cells.dim
+            inverse = np.broadcast_to(points.inverse, (n, p, d, d))
+            q = data.flux(cells, points) * points.weights[..., None]
+            pulled = np.einsum("cpa,aij,cprj->cpri", q, wave.symbol, inverse, optimize=True)
+            F = np.einsum("cpri,rpf->cif", pulled, table, optimize=True)
+            for k in range(cells.facet_count):
+                side = cells.facet(k, self.quadrature)
+                phi = self.hybrid.element.tabulate(0, side.X)[0, :, :, 0]
+                q = data.flux(cells, side) * side.weights[..., None]
+                normals = np.broadcast_to(side.normals, (*q.shape[:2], d))
+                F -= np.einsum("cpa,aij,cpj,pf->cif", q, wave.symbol, normals, phi, optimize=True)
+            parts.append(F.reshape(n, -1))
+        return np.concatenate(parts)
+
+    def state(self, system: Any, u: Any, v: Any, start: str) -> State:
+        """Displacement and velocity by the steady problem, or by projection."""
+        check_start(start)
+        return State(self.start(system, u, "u", start, 0), self.start(system, v, "v", start, 1))
+
+    def start(self, system: Any, f: Any, what: str, start: str, derivative: int) -> PETSc.Vec:
+        """One half of the state."""
+        cells = self.project(f, what)
+        projected = self.vector(cells, system.new_q)
+        if system.massless:
+            system.set_wall(projected, system.wall.from_cells(self.hybrid, cells))
+        loads = system.boundary_loads(derivative)
+        if start == "projection" or loads is None or (is_zero(f) and not loads):
+            return projected
+        data = Data(self.wave, f, self.hybrid.degree + 2)
+        F = self.vector(self.steady_force(data), system.new_q)
+        if system.massless:
+            system.set_wall(F, self._wall_flux(system.wall, data))
+        loads.add([0.0], [1.0], F)
+        x = steady(system, F, self.wave.slowest_crossing)
+        if not self.clamped:
+            # What the steady problem leaves open: the mean.
+            x.axpy((projected.dot(self.M_one) - x.dot(self.M_one)) / self.one.dot(self.M_one), self.one)
+        return x
+
+    def _wall_flux(self, wall: FacetSamples, data: Data) -> Array:
+        """<q(n), eta> with q = C D u0 on absorbing walls."""
+        values = np.zeros(wall.weights.shape)
+        for k in range(self.hybrid.cells.facet_count):
+            mine = np.flatnonzero(wall.facets == k)
+            cells = Cells(self.domain, self.hybrid.cells.cells[wall.cells[mine]])
+            points = cells.facet(k, self.hybrid.quadrature)
+            normals = np.broadcast_to(points.normals, points.x.shape)
+            q = data.flux(cells, points)
+            values[mine] = np.einsum("cpa,aij,cpj->cp", q, self.wave.symbol, normals)
+        return wall.moments(values)
+
+    @cached_property
+    def clamped(self) -> bool:
+        """Whether a side is clamped."""
+        return bool(self.domain.comm.allreduce(len(self.wave.facets(Clamped))))
+
+    @cached_property
+    def one(self) -> PETSc.Vec:
+        """The constant displacement 1."""
+        x = self.vector(self.project(1.0, "1"), self.system.new_v)
+        if self.system.massless:
+            self.system.set_wall(x, self.system.wall.project(np.ones(self.system.wall.weights.shape)))
+        return x
+
+    @cached_property
+    def M_one(self) -> PETSc.Vec:
+        """(rho 1, w)."""
+        x = self.system.new_v()
+        self.system.mass(self.one, x)
+        return x
+
+    def invariants(self, state: State) -> dict[str, Any]:
+        """The linear momentum, (rho v, 1)."""
+        return {"linear_momentum": float(state.v.dot(self.M_one))}
+
+    # ------------------------------------------------------------ fields
+
+    def function(self, values: Array, name: str) -> fem.Function:
+        """A function of P_k from cell coefficients; `values` may be (cells, components, n)."""
+        V = self.V if values.ndim == 2 else self.V_q
+        return cell_function(V, values, name)
+
+    @cached_property
+    def postprocessed(self) -> Postprocessed:
+        """The local problems of u_star and v_star."""
+        return Postprocessed(self.hybrid)
+
+    def fields(self, state: State) -> dict[str, fem.Function]:
+        """u, v, the flux q, and the postprocessed u_star and v_star in P_(k+1)."""
+        result = {}
+        for name, vector in (("u", state.q), ("v", state.v)):
+            values = self.system.split(vector)[0]
+            flux = self.system.flux_of(vector)
+            result[name] = self.function(values, name)
+            if name == "u":
+                shaped = flux.reshape(len(flux), len(self.wave.symbol), -1)
+                result["q"] = self.function(shaped, "q")
+            result[f"{name}_star"] = self.postprocessed.function(values, flux, f"{name}_star")
+        return result
+
+
+def cell_function(V: fem.FunctionSpace, values: Array, name: str) -> fem.Function:
+    """A discontinuous function from the coefficients of own cells."""
+    f = fem.Function(V, name=name)
+    dofs = V.dofmap.list[: len(values)]
+    if values.ndim == 2:
+        f.x.array[dofs] = values
+    else:
+        bs = values.shape[1]
+        for i in range(bs):
+            f.x.array[dofs * bs + i] = values[:, i]
+    f.x.scatter_forward()
+    return f
+

@@ -1,0 +1,235 @@
+"""Static condensation onto the trace: batched elimination in the cells, one sparse solve for all.
+
+A hybridised method has, in each cell, a displacement u and the traces l of its facets, coupled by
+X = [[X_uu, X_ul], [X_lu, X_ll]]. The solver here finds the k and the trace m of
+
+    M k + X_uu (Q + c k) + X_ul m = f,     sum over cells of X_lu (Q + c k) + X_ll m = g.
+
+With A = M + c X_uu and E = -A^-1 X_ul in each cell this is
+
+    (sum over cells of X_ll + c X_lu E) m = g + E'(M Q + c f),    k = A^-1 (f - X_uu Q) + E m:
+
+one solve for the trace, and products with small matrices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from petsc4py import PETSc
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from hamfem.discretization.trace import Trace
+from hamfem.solvers import PairSolver, solver
+
+Array = npt.NDArray[Any]
+_OPTIONS = {"cache": True, "fastmath": {"reassoc", "contract", "nsz"}, "nogil": True}
+
+
+@numba.njit(**_OPTIONS)
+def add_local(A: Array, x: Array, out: Array) -> None:
+    """out_c += A_c x_c in each cell, for A stored by columns: A[c, j, i]."""
+    cells, m, n = A.shape
+    for c in range(cells):
+        for j in range(m):
+            xj = x[c, j]
+            for i in range(n):
+                out[c, i] += A[c, j, i] * xj
+
+
+@numba.njit(**_OPTIONS)
+def add_transposed(A: Array, x: Array, out: Array) -> None:
+    """out_c += A_c' x_c in each cell, for A stored by columns."""
+    cells, m, n = A.shape
+    for c in range(cells):
+        for j in range(m):
+            s = A[c, j, 0] * x[c, 0]
+            for i in range(1, n):
+                s += A[c, j, i] * x[c, i]
+            out[c, j] += s
+
+
+@numba.njit(**_OPTIONS)
+def add_from_trace(A: Array, slots: Array, size: int, trace: Array, out: Array) -> None:
+    """out_c += A_c m_c with the traces m_c of the cell's facets."""
+    cells, _, n = A.shape
+    for c in range(cells):
+        for f in range(slots.shape[1]):
+            start = slots[c, f] * size
+            for l in range(size):
+                t = trace[start + l]
+                for i in range(n):
+                    out[c, i] += A[c, f * size + l, i] * t
+
+
+@numba.njit(**_OPTIONS)
+def add_to_trace(A: Array, slots: Array, size: int, x: Array, trace: Array) -> None:
+    """Add A_c' x_c to the traces of each cell's facets."""
+    cells, _, n = A.shape
+    for c in range(cells):
+        for f in range(slots.shape[1]):
+            start = slots[c, f] * size
+            for l in range(size):
+                s = A[c, f * size + l, 0] * x[c, 0]
+                for i in range(1, n):
+                    s += A[c, f * size + l, i] * x[c, i]
+                trace[start + l] += s
+
+
+def by_columns(A: Array) -> Array:
+    """The matrices of all cells, stored by columns."""
+    return np.ascontiguousarray(np.swapaxes(A, 1, 2))
+
+
+class TraceSolver:
+    """Solves with the condensed matrix, real or complex, between arrays of all blocks of a rank."""
+
+    def __init__(self, trace: Trace, blocks: Array, absolute: Array | None = None) -> None:
+        self.trace = trace
+        self.complex = np.iscomplexobj(blocks)
+        if not trace.total:
+            return
+        if self.complex:
+            P, Q = trace.matrix(blocks.real), trace.matrix(blocks.imag)
+            S = None if absolute is None else trace.matrix(absolute)
+            self._pair = PairSolver(P, Q, "hamfem_pair_", S)
+        else:
+            self._solver = solver(trace.matrix(blocks), "hamfem_trace_")
+        count = 2 if self.complex else 1
+        self._r = [trace.vector() for _ in range(count)]
+        self._x = [trace.vector() for _ in range(count)]
+
+    def __call__(self, r: Array, out: Array) -> None:
+        """Sum r over the ranks, solve, and write the unknown part of `out`."""
+        trace = self.trace
+        if not trace.total:
+            return
+        if not self.complex:
+            trace.scatter(r, self._r[0])
+            self._solver.solve(self._r[0], self._x[0])
+            trace.gather(self._x[0], out)
+            return
+        trace.scatter(r.real, self._r[0])
+        trace.scatter(r.imag, self._r[1])
+        self._pair(self._r, self._x)
+        trace.gather(self._x[0], out.real)
+        trace.gather(self._x[1], out.imag)
+
+
+class CondensedSolver:
+    """The k and m of the equations above, for real or complex c.
+
+    Args:
+        trace: The numbering of the facets.
+        M: (cells, n) for a diagonal mass, else (cells, n, n).
+        X: The blocks X_uu, X_ul, X_ll.
+        c: The shift.
+        absolute: The blocks X_uu, X_ul, X_ll and the shift of a positive definite neighbour, by
+            which a Krylov method for complex c is preconditioned.
+    """
+
+    def __init__(self, trace: Trace, M: Array, X: Sequence[Array], c: complex,
+                 absolute: tuple[Sequence[Array], float] | None = None) -> None:
+        X_uu, X_ul, X_ll = X
+        self.trace, self.M = trace, M
+        self.c = c.real if not c.imag and not np.iscomplexobj(X_uu) else c
+        D, E, S, self.inverse = _condensed(M, X, self.c)
+        self.D, self.E = by_columns(D), by_columns(E)
+        self.dtype = E.dtype
+        neighbour = None
+        if absolute is not None and np.iscomplexobj(S):
+            neighbour = _condensed(M, absolute[0], absolute[1])[2]
+        self.solve = TraceSolver(trace, S, neighbour)
+        self._r = np.zeros(trace.length, self.dtype)
+        self._y = np.empty(E.shape[:2], self.dtype)
+
+    def __call__(self, Q: Array, f: Array | None, g: Array | None, k: Array, m: Array) -> None:
+        """k and m from Q, f, g; m must be 0 on the known facets, whose data are loads."""
+        trace, y = self.trace, self._y
+        if self.M.ndim == 2:
+            np.multiply(self.M, Q, out=y)
+        else:
+            np.matmul(self.M, Q[..., None], out=y[..., None])
+        if f is not None:
+            y += self.c * f
+        self._r[:] = 0.0 if g is None else g
+        add_to_trace(self.E, trace.slots, trace.size, y, self._r)
+        self.solve(self._r, m)
+        k[:] = 0.0
+        add_local(self.D, Q, k)
+        np.negative(k, out=k)
+        if f is not None:
+            add_local(self.inverse, f, k)
+        add_from_trace(self.E, trace.slots, trace.size, m, k)
+
+
+def _condensed(M: Array, X: Sequence[Array], c: complex) -> tuple[Array, Array, Array, Array]:
+    """A^-1 X_uu, -A^-1 X_ul, the condensed X_ll + c X_lu E, and A^-1 (symmetric), per cell."""
+    X_uu, X_ul, X_ll = X
+    A = c * X_uu
+    if M.ndim == 2:
+        i = np.arange(A.shape[1])
+        A[:, i, i] += M
+    else:
+        A += M
+    inverse = np.linalg.inv(A)
+    E = -np.matmul(inverse, X_ul)
+    S = X_ll + c * np.matmul(np.swapaxes(X_ul, 1, 2), E)
+    S = (S + np.swapaxes(S, 1, 2)) / 2
+    return np.matmul(inverse, X_uu), E, S, np.ascontiguousarray(inverse)
+
+
+class CondensedStiffness:
+    """K u = X_uu u + X_ul m with the trace m of X_lu u + X_ll m = g on all unknown facets."""
+
+    def __init__(self, trace: Trace, X: Sequence[Array]) -> None:
+        self.trace = trace
+        self.X_uu, self.X_ul, X_ll = by_columns(X[0]), by_columns(X[1]), X[2]
+        # Only the cells with known facets need X_ll in an application.
+        self._edge = np.unique(trace.known[:, 0]) if len(trace.known) else np.empty(0, np.int32)
+        self._edge_slots = trace.slots[self._edge]
+        self._edge_ll = by_columns(X_ll[self._edge])
+        self.solve = TraceSolver(trace, X_ll)
+        self._r = np.zeros(trace.length)
+        self.m = np.zeros(trace.length)
+
+    def __call__(self, u: Array, out: Array, known: Array | None = None,
+                 g: Array | None = None) -> Array | None:
+        """Write K u to `out`; with known traces, return the forces on them (minus g)."""
+        trace, r, m = self.trace, self._r, self.m
+        start = trace.unknowns
+        r[:] = 0.0
+        add_to_trace(self.X_ul, trace.slots, trace.size, u, r)
+        m[:] = 0.0
+        if known is not None:
+            m[start:] = known
+            self._edges(m, r)
+        if g is not None:
+            r -= g
+        np.negative(r, out=r)
+        self.solve(r, m)
+        out[:] = 0.0
+        add_local(self.X_uu, u, out)
+        add_from_trace(self.X_ul, trace.slots, trace.size, m, out)
+        if known is None:
+            return None
+        r[:] = 0.0
+        add_to_trace(self.X_ul, trace.slots, trace.size, u, r)
+        self._edges(m, r)
+        return r[start:] if g is None else r[start:] - g[start:]
+
+    def _edges(self, m: Array, r: Array) -> None:
+        """r += X_ll m, complete in the rows of known facets (and for m known, of their cells)."""
+        size = self.trace.size
+        if not len(self._edge):
+            return
+        local = m[(self._edge_slots[:, :, None] * size + np.arange(size)).reshape(
+            len(self._edge), -1)]
+        product = np.zeros_like(local)
+        add_local(self._edge_ll, local, product)
+        np.add.at(r, (self._edge_slots[:, :, None] * size + np.arange(size)).reshape(-1),
+                  product.reshape(-1))

@@ -1,0 +1,376 @@
+"""Hamiltonian HDG: a physics becomes a second-order system whose stiffness is condensed.
+
+The trace of u is not a dynamical variable: it is what makes the flux continuous,
+
+    rho u' = rho v,   (rho v', w) = -b(q; w, 0) - <tau (u - uh), w> + (f, w),
+    (C^-1 q, r) = b(r; u, uh),   <q(n) - tau (u - uh), wh> = data,
+
+so that the energy 1/2 (rho v, v) + 1/2 (C^-1 q, q) + 1/2 <tau (u - uh), u - uh> is a Hamiltonian.
+On an absorbing wall the trace is an unknown without mass: Y duh/dt is the force on it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from petsc4py import PETSc
+
+import numpy as np
+import numpy.typing as npt
+
+from hamfem.discretization.assembly import assembled
+from hamfem.discretization.broken import BrokenSpace
+from hamfem.discretization.condensation import CondensedSolver, CondensedStiffness
+from hamfem.discretization.local import BrokenFlux, Hybrid
+from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs
+from hamfem.discretization.trace import Trace
+from hamfem.loads import Loads
+from hamfem.physics.boundary import Clamped, Impedance, Periodic
+from hamfem.physics.wave import Wave
+from hamfem.stage import Stage, Vecs
+from hamfem.solvers import Solve
+from hamfem.system import MASSLESS, PairSolve, SecondOrder, _matched, _matched_pair
+
+Array = npt.NDArray[Any]
+
+
+def hdg(wave: Wave, degree: int, tau: float | None = None) -> SecondOrder:
+    """The Hamiltonian HDG method with P_degree for displacement, flux and trace.
+
+    Args:
+        wave: The physics.
+        degree: k, at least 0; u converges with order k + 1 and u_star with k + 2 for k >= 1.
+        tau: The stabilisation; by default the largest stiffness in the cell over the diameter of
+            the domain.
+    """
+    hybrid = Hybrid(wave, checked_degree(degree), *_flux_and_tau(wave, degree, tau))
+    return CondensedSystem(hybrid)
+
+
+def checked_degree(degree: int, smallest: int = 0, what: str = "discontinuous elements") -> int:
+    """The degree, if it is one."""
+    if isinstance(degree, bool) or not isinstance(degree, int | np.integer) or degree < smallest:
+        raise ValueError(f"{what} have a degree of at least {smallest}: {degree!r} is not one.")
+    return int(degree)
+
+
+def _flux_and_tau(wave: Wave, degree: int, tau: float | None) -> tuple[BrokenFlux, Array]:
+    cells = np.arange(wave.domain.mesh.topology.index_map(wave.domain.dim).size_local, dtype=np.int32)
+    if tau is None:
+        values = wave.C.largest(cells) / wave.diameter
+    else:
+        values = np.full(len(cells), checked_tau(tau))
+    return BrokenFlux(_cell(wave), degree, len(wave.symbol)), values
+
+
+def checked_tau(tau: float) -> float:
+    """The stabilisation, if it is positive."""
+    if not np.isscalar(tau) or not np.isfinite(tau) or tau <= 0:
+        raise ValueError(f"the stabilisation tau must be a positive number and is {tau!r}.")
+    return float(tau)
+
+
+def _cell(wave: Wave) -> Any:
+    import basix
+
+    return basix.CellType[wave.domain.cell]
+
+
+class CondensedSystem(SecondOrder):
+    """M v' = -K u - R v + f with K = X_uu - X_ul X_ll^-1 X_lu, applied and inverted cell by cell.
+
+    The vectors hold the cells of the rank one after the other, then the traces on absorbing walls.
+    """
+
+    def __init__(self, hybrid: Hybrid) -> None:
+        wave = hybrid.wave
+        comm = wave.domain.comm
+        self.hybrid = hybrid
+        n, size = hybrid.size, hybrid.trace_size
+        parts = [[], [], [], []]  # type: list[list[Array]]
+        for B in hybrid.blocks():
+            parts[0].append(B.M)
+            parts[1].append(B.s_uu + np.matmul(np.swapaxes(B.b_u, 1, 2), B.c_u))
+            parts[2].append(B.s_ul + np.matmul(np.swapaxes(B.b_u, 1, 2), B.c_l))
+            parts[3].append(B.s_ll + np.matmul(np.swapaxes(B.b_l, 1, 2), B.c_l))
+        M, *X = (np.concatenate(p) for p in parts)
+        self.cells, self.n = len(M), n
+        clamped, walls = wave.facets(Clamped), wave.facets(Impedance)
+        # For K the traces on absorbing walls are given; in an implicit stage they are solved for.
+        self.trace = Trace(wave.domain, size, np.union1d(clamped, walls), wave.boundary)
+        self.stage_trace = (
+            self.trace if not wave.absorbing else Trace(wave.domain, size, clamped, wave.boundary)
+        )
+        self._stiffness = CondensedStiffness(self.trace, X)
+        self._X, self._M = X, M
+        self.wall = FacetSamples(hybrid, facet_pairs(wave.domain, walls))
+        slots = self.trace.slots[self.wall.cells, self.wall.facets] * size - self.trace.unknowns
+        self._wall_known = (slots[:, None] + np.arange(size)).reshape(-1)
+        slots = self.stage_trace.slots[self.wall.cells, self.wall.facets] * size
+        self._wall_slots = (slots[:, None] + np.arange(size)).reshape(-1)
+        self._Y = self.wall.mass(self.wall.impedance(wave))
+
+        length = self.cells * n + len(self._wall_slots)
+        first = (comm.exscan(length) or 0) + self.cells * n
+        if M.ndim == 2 and not wave.absorbing:
+            mass = _diagonal_matrix(comm, M.reshape(-1))
+        else:
+            mass = _block_mass(comm, M, length)
+        K = PETSc.Mat().createPython(mass.sizes, _Apply(self._apply), comm=comm)
+        R = None
+        if wave.absorbing:
+            dofs = first + np.arange(len(self._wall_slots)).reshape(-1, size)
+            R = assembled(comm, np.repeat(dofs, size, axis=1).ravel(),
+                          np.tile(dofs, (1, size)).ravel(), self._Y.ravel(), length)
+        space = BrokenSpace(hybrid, self)
+        self.massless = comm.allreduce(len(self._wall_slots)) > 0
+        kernel = [] if wave.absorbing else space.rigid(mass)
+        super().__init__(mass, K, R, kernel=kernel, space=space)
+        loads = [*space.source_loads(self.new_v), *self._boundary_loads()]
+        self.loads = Loads(loads, self.new_v())
+
+    # ------------------------------------------------------------ K
+
+    def split(self, x: PETSc.Vec) -> tuple[Array, Array]:
+        """The cells' part and the walls' part of a vector."""
+        values = x.array_r
+        return values[: self.cells * self.n].reshape(self.cells, self.n), values[
+            self.cells * self.n :
+        ]
+
+    def _apply(self, x: PETSc.Vec, y: PETSc.Vec) -> None:
+        u, wall = self.split(x)
+        with y as out:
+            cells = out[: self.cells * self.n].reshape(self.cells, self.n)
+            if not self.massless:
+                self._stiffness(u, cells)
+                return
+            known = np.zeros(self.trace.length - self.trace.unknowns)
+            known[self._wall_known] = wall
+            forces = self._stiffness(u, cells, known)
+            assert forces is not None
+            out[self.cells * self.n :] = forces[self._wall_known]
+
+    def response(self, known: Array | None, g: Array | None) -> PETSc.Vec:
+        """The force of known traces, or of a load g on the traces, on a system at rest."""
+        f = self.new_v()
+        with f as out:
+            cells = out[: self.cells * self.n].reshape(self.cells, self.n)
+            zero = np.zeros(self.trace.length - self.trace.unknowns)
+            forces = self._stiffness(np.zeros((self.cells, self.n)), cells,
+                                     zero if known is None else known, g)
+            assert forces is not None
+            out[self.cells * self.n :] = forces[self._wall_known]
+            out *= -1.0
+        return f
+
+    def _boundary_loads(self, derivative: int = 0) -> list[Any]:
+        """Prescribed displacements are known traces; prescribed fluxes are loads on the traces."""
+        loads: list[Any] = []
+        trace, size = self.trace, self.hybrid.trace_size
+        for condition in self.hybrid.wave.boundary:
+            if isinstance(condition, Periodic) or condition.value is None:
+                continue
+            pairs = facet_pairs(self.hybrid.wave.domain, self.hybrid.wave.domain.facets(*condition.names))
+            samples = FacetSamples(self.hybrid, pairs)
+            slots = (trace.slots[pairs[:, 0], pairs[:, 1]][:, None] * size + np.arange(size)).ravel()
+
+            def response(values: Array, samples: FacetSamples = samples, slots: Array = slots,
+                         clamped: bool = isinstance(condition, Clamped)) -> PETSc.Vec:
+                known, g = np.zeros(trace.length), np.zeros(trace.length)
+                if clamped:
+                    known[slots] = samples.project(values).ravel()
+                else:
+                    g[slots] = samples.moments(values).ravel()
+                return self.response(known[trace.unknowns :], g)
+
+            loads += data_loads(condition.value, samples, response, derivative)
+        return loads
+
+    def boundary_loads(self, derivative: int) -> Loads | None:
+        """The loads of the boundary data, or of their derivative; None where that is not known."""
+        try:
+            return Loads(self._boundary_loads(derivative), self.new_v())
+        except ValueError:
+            return None
+
+    def traces(self, x: PETSc.Vec) -> Array:
+        """The traces that belong to a displacement, for each cell: (cells, facets x size)."""
+        out = x.duplicate()
+        self._apply(x, out)
+        size = self.hybrid.trace_size
+        places = self.trace.slots[:, :, None] * size + np.arange(size)
+        return self._stiffness.m[places].reshape(self.cells, -1)
+
+    def flux_of(self, x: PETSc.Vec) -> Array:
+        """The flux q of a displacement, (cells, flux coefficients)."""
+        u, m = self.split(x)[0], self.traces(x)
+        parts = [np.zeros((0, self.hybrid.flux.size))]
+        for B in self.hybrid.blocks():
+            q = np.matmul(B.c_u, u[B.cells, :, None]) + np.matmul(B.c_l, m[B.cells, :, None])
+            parts.append(q[..., 0])
+        return np.concatenate(parts)
+
+    def set_wall(self, x: PETSc.Vec, values: Array) -> None:
+        """Write the traces on absorbing walls."""
+        with x as array:
+            array[self.cells * self.n :] = values.reshape(-1)
+
+    # ------------------------------------------------------------ implicit
+
+    def _solver(self, c: complex, wall_shift: complex) -> CondensedSolver:
+        """The condensed solver with wall_shift Y added on the absorbing walls."""
+        X_uu, X_ul, X_ll = self._X
+        absolute = None
+        if c.imag:
+            absolute = ((X_uu, X_ul, self._with_walls(X_ll, abs(wall_shift))), abs(c))
+        X_ll = self._with_walls(X_ll, wall_shift)
+        return CondensedSolver(self.stage_trace, self._M, (X_uu, X_ul, X_ll), c, absolute)
+
+    def _with_walls(self, X_ll: Array, shift: complex) -> Array:
+        if not self.massless:
+            return X_ll
+        shift = shift.real if not shift.imag else shift
+        X_ll = X_ll + np.zeros(1, type(shift))
+        size = self.hybrid.trace_size
+        for cell, facet, Y in zip(self.wall.cells, self.wall.facets, self._Y):
+            part = slice(facet * size, (facet + 1) * size)
+            X_ll[cell, part, part] += shift * Y
+        return X_ll
+
+    def shifted(self, c: float, a: float = 0.0) -> Solve:
+        """A solver of (M + a R + c K) x = r."""
+        if c == 0.0 and not self.massless:
+            return self.mass_solve
+        solve = self._shifted(complex(c), complex(a))
+
+        def single(r: PETSc.Vec, x: PETSc.Vec) -> None:
+            solve([r], [x])
+
+        return _matched(single, self.kernel)
+
+    def shifted_pair(self, c: complex, a: complex = 0.0) -> PairSolve:
+        """The same for complex numbers as pairs."""
+        return _matched_pair(self._shifted(c, complex(a)), self.kernel)
+
+    def _shifted(self, c: complex, a: complex) -> PairSolve:
+        if self.massless and c == 0:
+            raise ValueError(MASSLESS)
+        solver = self._solver(c, a / c)
+        m = np.zeros(solver.trace.length, solver.dtype)
+        g = np.zeros(solver.trace.length, solver.dtype) if self.massless else None
+        k, zero = (np.zeros((self.cells, self.n), solver.dtype) for _ in range(2))
+        split = self.cells * self.n
+
+        def solve(r: Vecs, x: Vecs) -> None:
+            f, r_wall = self._joined(r, solver.dtype)
+            if g is not None:
+                g[:] = 0.0
+                g[self._wall_slots] = r_wall
+            solver(zero, f, g, k, m)
+            wall = m[self._wall_slots] / solver.c
+            for part, name in zip(x, ("real", "imag")):
+                with part as values:
+                    values[:split] = getattr(k, name).reshape(-1)
+                    values[split:] = getattr(wall, name)
+
+        return solve
+
+    def _joined(self, x: Vecs, dtype: Any) -> tuple[Array, Array]:
+        """The parts of a real vector, or of a pair as one complex vector."""
+        cells, wall = self.split(x[0])
+        if len(x) == 1:
+            return cells, wall
+        imaginary = self.split(x[1])
+        return cells + 1j * imaginary[0], wall + 1j * imaginary[1]
+
+    def stage(self, a: complex) -> Stage:
+        """A solver of k = L(z + a k) + load: one trace solve."""
+        a = complex(a)
+        if a == 0:
+            return super().stage(a)
+        solver = self._solver(a * a, 1 / a)
+        real_a = a.real if not a.imag else a
+        m = np.zeros(solver.trace.length, solver.dtype)
+        g = np.zeros(solver.trace.length, solver.dtype) if self.massless else None
+        k = np.zeros((self.cells, self.n), solver.dtype)
+        count = 2 if a.imag else 1
+        Q = [self.new_q() for _ in range(count)]
+        split = self.cells * self.n
+        from hamfem.stage import axpy
+
+        def stage(zq: Vecs, zv: Vecs, g_: Vecs | None, f: Vecs | None, kq: Vecs, kv: Vecs) -> None:
+            for i in range(count):
+                zq[i].copy(Q[i])
+            axpy(Q, a, zv)
+            if self.kernel is not None:
+                for part in Q:
+                    self.kernel.remove(part)
+            u, u_wall = self._joined(Q, solver.dtype)
+            load = None if f is None else self._joined(f, solver.dtype)
+            if g is not None:
+                g[:] = 0.0
+                g[self._wall_slots] = self._damp(self._joined(zq, solver.dtype)[1]) / real_a
+                if load is not None:
+                    g[self._wall_slots] += load[1]
+            solver(u, None if load is None else load[0], g, k, m)
+            wall = (m[self._wall_slots] - u_wall) / solver.c
+            for part, name in zip(kv, ("real", "imag")):
+                with part as values:
+                    values[:split] = getattr(k, name).reshape(-1)
+                    values[split:] = getattr(wall, name)
+            if self.kernel is not None:
+                for i in range(count):
+                    if f is None:
+                        self.kernel.remove(kv[i])
+                    else:
+                        self.kernel.match(kv[i], f[i])
+            for i in range(count):
+                zv[i].copy(kq[i])
+            axpy(kq, a, kv)
+
+        return stage
+
+    def _damp(self, wall: Array) -> Array:
+        size = self.hybrid.trace_size
+        return np.matmul(self._Y, wall.reshape(-1, size, 1)).reshape(-1)
+
+
+class _Apply:
+    """A shell matrix."""
+
+    def __init__(self, apply: Solve) -> None:
+        self._mult = apply
+
+    def mult(self, mat: PETSc.Mat, x: PETSc.Vec, y: PETSc.Vec) -> None:
+        """Y = A x."""
+        self._mult(x, y)
+
+
+def _diagonal_matrix(comm: Any, values: Array) -> PETSc.Mat:
+    n = len(values)
+    first = comm.exscan(n) or 0
+    A = PETSc.Mat().createAIJ(
+        ((n, PETSc.DETERMINE), (n, PETSc.DETERMINE)),
+        csr=(np.arange(n + 1, dtype=PETSc.IntType),
+             np.arange(first, first + n, dtype=PETSc.IntType), values),
+        comm=comm,
+    )
+    A.assemble()
+    return A
+
+
+def _block_mass(comm: Any, M: Array, length: int) -> PETSc.Mat:
+    """The mass of the cells, and zeros on the diagonal for the walls."""
+    cells, n = M.shape[:2]
+    first = comm.exscan(length) or 0
+    if M.ndim == 2:
+        rows = columns = first + np.arange(cells * n)
+        values = M.reshape(-1)
+    else:
+        dofs = first + np.arange(cells * n).reshape(cells, n)
+        rows, columns = np.repeat(dofs, n, axis=1).ravel(), np.tile(dofs, (1, n)).ravel()
+        values = M.reshape(-1)
+    walls = first + np.arange(cells * n, length)
+    return assembled(comm, np.concatenate([rows, walls]), np.concatenate([columns, walls]),
+                     np.concatenate([values, np.zeros(len(walls))]), length)

@@ -1,0 +1,311 @@
+"""The matrices of each cell in a hybridised method, for any first-order operator D.
+
+On each cell, with the displacement u, the flux q and the trace uh on its facets,
+
+    (C^-1 q, r) = b(r; u, uh),    b(r; w, wh) = (r, D w) - <r, D(n)(w - wh)>,
+    force on w  = -b(q; w, 0) - <tau (u - uh), w>,
+
+so that the stiffness on (u, uh) is b'(C^-1)^-1 b + s, with s(w, wh) = <tau (w - wh), w - wh>. With
+discontinuous fluxes this is HDG; with Raviart-Thomas fluxes and tau = 0 the mixed method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import basix
+import numpy as np
+import numpy.typing as npt
+
+from hamfem.discretization.geometry import Cells, Points
+from hamfem.physics.wave import Wave
+
+Array = npt.NDArray[np.float64]
+# Cells are treated in batches that fit into the cache and bound the memory.
+_BATCH = 512
+
+
+def legendre(cell: basix.CellType, degree: int) -> Any:
+    """Orthonormal polynomials on the reference cell."""
+    return basix.create_element(
+        basix.ElementFamily.P,
+        cell,
+        degree,
+        lagrange_variant=basix.LagrangeVariant.legendre,
+        discontinuous=True,
+    )
+
+
+class BrokenFlux:
+    """Each flux component a polynomial of its own: P_k, component by component."""
+
+    degree_raise = 0
+
+    def __init__(self, cell: basix.CellType, degree: int, components: int) -> None:
+        self.element = legendre(cell, degree)
+        self.components = components
+        self.size = components * self.element.dim
+
+    def basis(self, cells: Cells, points: Points) -> Array:
+        """The basis at the points, shape (points, functions)."""
+        return self.element.tabulate(0, points.X)[0, :, :, 0]
+
+    def moments(self, basis: Array, G: Array) -> Array:
+        """Sum over the points of psi . G, for G of shape (cells, points, components, columns)."""
+        n, p, a, m = G.shape
+        result = np.matmul(basis.T, G.reshape(n, p, a * m)).reshape(n, -1, a, m)
+        return result.transpose(0, 2, 1, 3).reshape(n, self.size, m)
+
+    def solve(self, basis: Array, weights: Array, C: Array, affine: bool, b: Array) -> Array:
+        """M_q^-1 b with M_q = (C^-1 psi, psi), for the values of C, (cells, points[, a, a])."""
+        n, _, m = b.shape
+        if affine and C.shape[1] == 1:
+            # The basis is orthonormal on the reference cell, of which the cell is an affine image.
+            volume = weights.sum(axis=1) / basix_volume(self.element.cell_type)
+            columns = b.reshape(n, self.components, -1)
+            if C.ndim == 2:
+                return b * (C[:, 0] / volume)[:, None, None]
+            return np.matmul(C[:, 0] / volume[:, None, None], columns).reshape(n, self.size, m)
+        return np.linalg.solve(self.mass(basis, weights, C), b)
+
+    def mass(self, basis: Array, weights: Array, C: Array) -> Array:
+        """M_q of each cell."""
+        f = basis.shape[1]
+        inverse = 1 / C[..., None, None] * np.eye(self.components)
+        if C.ndim == 4:
+            inverse = np.linalg.inv(C)
+        weighted = weights[:, :, None, None] * inverse  # (n, p, a, a)
+        n, p = weights.shape
+        products = (basis[:, :, None] * basis[:, None, :]).reshape(p, f * f)
+        blocks = np.matmul(weighted.reshape(n, p, -1).transpose(0, 2, 1), products)
+        a = self.components
+        blocks = blocks.reshape(n, a, a, f, f).transpose(0, 1, 3, 2, 4)
+        return blocks.reshape(n, self.size, self.size)
+
+
+class RaviartThomas:
+    """RT_k, with the orientations of the global space: its local dofs are that space's."""
+
+    degree_raise = 1
+
+    def __init__(self, space: Any, permutations: npt.NDArray[np.uint32]) -> None:
+        self.space, self.permutations = space, permutations
+        self.element = space.element.basix_element
+        self.size = self.element.dim
+
+    def basis(self, cells: Cells, points: Points) -> Array:
+        """The basis at the points, shape (cells, functions, points, components)."""
+        n, p, d = len(cells), len(points.X), cells.dim
+        table = self.element.tabulate(0, points.X)[0]  # (points, functions, d)
+        if self.element.map_type == basix.MapType.identity:
+            reference = np.broadcast_to(table.transpose(1, 0, 2), (n, self.size, p, table.shape[2]))
+            values = np.ascontiguousarray(reference)
+        else:
+            J = np.linalg.inv(points.inverse)
+            piola = J / np.linalg.det(J)[..., None, None]  # (n, p or 1, d, d)
+            values = np.einsum("cpjr,pfr->cfpj", np.broadcast_to(piola, (n, p, d, d)), table)
+            values = np.ascontiguousarray(values)
+        if self.space.element.needs_dof_transformations:
+            flat = values.reshape(-1)
+            info = self.permutations[cells.cells]
+            self.space.element.T_apply(flat, info, p * d)
+        return values
+
+    def moments(self, basis: Array, G: Array) -> Array:
+        """Sum over the points of psi . G, for G of shape (cells, points, components, columns)."""
+        n, p, a, m = G.shape
+        return np.matmul(basis.reshape(n, self.size, p * a), G.reshape(n, p * a, m))
+
+    def mass(self, basis: Array, weights: Array, C: Array) -> Array:
+        """M_q of each cell."""
+        n, f, p, a = basis.shape
+        if C.ndim == 4:
+            inverse = np.broadcast_to(np.linalg.inv(C), (n, p, a, a))
+            scaled = np.einsum("cpab,cfpb->cfpa", inverse * weights[:, :, None, None], basis)
+        else:
+            scaled = basis * (weights / C)[:, None, :, None]
+        rows = basis.reshape(n, f, p * a)
+        return np.matmul(rows, scaled.reshape(n, f, p * a).transpose(0, 2, 1))
+
+    def solve(self, basis: Array, weights: Array, C: Array, affine: bool, b: Array) -> Array:
+        """M_q^-1 b."""
+        return np.linalg.solve(self.mass(basis, weights, C), b)
+
+
+def basix_volume(cell: basix.CellType) -> float:
+    """The volume of the reference cell."""
+    return float(basix.cell.volume(cell))
+
+
+@dataclass
+class Blocks:
+    """The matrices of a batch of cells: displacements u, fluxes q, traces l of all its facets.
+
+    Attributes:
+        cells: The batch, as a slice of the cells of this rank.
+        M: (rho u, w).
+        b_u: b(q; u, 0).
+        b_l: b(q; 0, uh).
+        c_u: M_q^-1 b_u.
+        c_l: M_q^-1 b_l.
+        s_uu: <tau u, w>.
+        s_ul: -<tau uh, w>.
+        s_ll: <tau uh, wh>.
+        M_q: (C^-1 q, r), where it was asked for.
+    """
+
+    cells: slice
+    M: Array
+    b_u: Array
+    b_l: Array
+    c_u: Array
+    c_l: Array
+    s_uu: Array
+    s_ul: Array
+    s_ll: Array
+    M_q: Array | None = None
+
+
+class Hybrid:
+    """The spaces of a hybridised method on the cells of this rank.
+
+    Args:
+        wave: The physics.
+        degree: k, the degree of displacement and trace.
+        flux: The space of the flux.
+        tau: The stabilisation in each cell, or None.
+    """
+
+    def __init__(self, wave: Wave, degree: int, flux: Any, tau: Array | None) -> None:
+        self.wave, self.degree, self.flux, self.tau = wave, degree, flux, tau
+        self.cells = Cells(wave.domain)
+        self.element = legendre(self.cells.type, degree)
+        self.components = wave.symbol.shape[1]
+        self.size = self.components * self.element.dim
+        dim = wave.domain.dim
+        self.trace_element = None if dim == 1 else legendre(self.cells.facet_type, degree)
+        functions = 1 if dim == 1 else self.trace_element.dim
+        self.trace_components = dim - 1 if wave.tangential else self.components
+        self.trace_size = self.trace_components * functions
+        # Enough for the products of the basis; one more where the geometry is not affine.
+        extra = 0 if self.cells.affine else 2
+        self.quadrature = 2 * degree + flux.degree_raise + extra
+
+    def batches(self) -> Iterator[tuple[slice, Cells]]:
+        """The cells of this rank, a batch at a time."""
+        for start in range(0, len(self.cells), _BATCH):
+            part = slice(start, min(start + _BATCH, len(self.cells)))
+            yield part, Cells(self.wave.domain, self.cells.cells[part])
+
+    def trace_tables(self) -> Array:
+        """The trace basis at a facet's points, for each orientation: (orientations, points, l)."""
+        own = self.cells.own_coordinates(self.quadrature)
+        if self.trace_element is None:
+            return np.ones((1, 1, 1))
+        return np.stack([self.trace_element.tabulate(0, s)[0, :, :, 0] for s in own])
+
+    def frames(self, points: Points) -> Array:
+        """The directions of the trace's components: (cells, points or 1, t, i)."""
+        assert points.normals is not None
+        n, p, d = points.normals.shape
+        if not self.wave.tangential:
+            return np.broadcast_to(np.eye(self.components), (n, p, *[self.components] * 2))
+        if d == 2:
+            return np.stack([-points.normals[..., 1], points.normals[..., 0]], axis=-1)[
+                :, :, None, :
+            ] * _sign(points.normals)[..., None, None]
+        return _tangents(points.normals * _sign(points.normals)[..., None])
+
+    def blocks(self, with_mass: bool = False) -> Iterator[Blocks]:
+        """The matrices of all cells, a batch at a time."""
+        tables = self.trace_tables()
+        for part, cells in self.batches():
+            yield self._blocks(part, cells, tables, with_mass)
+
+    def _blocks(self, part: slice, cells: Cells, tables: Array, with_mass: bool) -> Blocks:
+        wave, flux, n = self.wave, self.flux, len(cells)
+        points = cells.volume(self.quadrature)
+        table = self.element.tabulate(1, points.X)[..., 0]
+        phi, dphi = table[0], table[1:]
+        f = phi.shape[1]
+        rho = wave.rho.at(cells.cells, points.X, points.x)
+        M = self._mass(phi, points.weights, rho, cells.affine)
+        # gradients (cells, points, functions, directions), then D of each basis function
+        gradient = np.einsum("rpf,cprj->cpfj", dphi, np.broadcast_to(
+            points.inverse, (n, len(phi), cells.dim, cells.dim)), optimize=True)
+        G = np.einsum("aij,cpfj->cpaif", wave.symbol, gradient, optimize=True)
+        G *= points.weights[:, :, None, None, None]
+        basis = flux.basis(cells, points)
+        b_u = flux.moments(basis, G.reshape(*G.shape[:3], -1))
+        m = self.trace_size * cells.facet_count
+        b_l = np.zeros((n, flux.size, m))
+        s_uu = np.zeros((n, self.size, self.size))
+        s_ul, s_ll = np.zeros((n, self.size, m)), np.zeros((n, m, m))
+        for k in range(cells.facet_count):
+            columns = slice(k * self.trace_size, (k + 1) * self.trace_size)
+            self._facet(part, cells, k, tables, b_u, b_l[:, :, columns], s_uu,
+                        s_ul[:, :, columns], s_ll[:, columns, columns])
+        C = wave.C.at(cells.cells, points.X, points.x)
+        both = np.concatenate([b_u, b_l], axis=2)
+        c = flux.solve(basis, points.weights, C, cells.affine, both)
+        M_q = flux.mass(basis, points.weights, C) if with_mass else None
+        split = self.size
+        return Blocks(part, M, b_u, b_l, c[:, :, :split], c[:, :, split:], s_uu, s_ul, s_ll, M_q)
+
+    def _mass(self, phi: Array, weights: Array, rho: Array, affine: bool) -> Array:
+        """(rho u, w), shape (cells, size) if it is diagonal, else (cells, size, size)."""
+        n, f = len(weights), phi.shape[1]
+        if affine and rho.shape[1] == 1:
+            volume = weights.sum(axis=1) / basix_volume(self.cells.type)
+            return np.repeat((rho[:, 0] * volume)[:, None], self.size, axis=1)
+        products = (phi[:, :, None] * phi[:, None, :]).reshape(len(phi), -1)
+        block = ((rho * weights) @ products).reshape(n, f, f)
+        return np.einsum("ij,cfg->cifjg", np.eye(self.components), block).reshape(
+            n, self.size, self.size
+        )
+
+    def _facet(self, part: slice, cells: Cells, k: int, tables: Array, b_u: Array, b_l: Array,
+               s_uu: Array, s_ul: Array, s_ll: Array) -> None:
+        wave, n = self.wave, len(cells)
+        points = cells.facet(k, self.quadrature)
+        assert points.normals is not None
+        phi = self.element.tabulate(0, points.X)[0, :, :, 0]
+        eta = tables[cells.orientation(k)]  # (cells, points, l)
+        w = points.weights
+        p = len(phi)
+        at_normal = np.einsum("aij,cpj->cpai", wave.symbol, points.normals)  # D(n)
+        at_normal = np.broadcast_to(at_normal, (n, p, *at_normal.shape[2:])) * w[:, :, None, None]
+        frame = np.broadcast_to(F := self.frames(points), (n, p, *F.shape[2:]))
+        basis = self.flux.basis(cells, points)
+        G = at_normal[..., None] * phi[None, :, None, None, :]
+        b_u -= self.flux.moments(basis, G.reshape(n, p, len(wave.symbol), -1))
+        G = np.einsum("cpai,cpti->cpat", at_normal, frame)[..., None] * eta[:, :, None, None, :]
+        b_l += self.flux.moments(basis, G.reshape(n, p, len(wave.symbol), -1))
+        if self.tau is None:
+            return
+        weights = w * self.tau[part, None]
+        u = (frame[..., None] * phi[None, :, None, None, :]).reshape(n, p, -1, self.size)
+        t = self.trace_components
+        eye = np.broadcast_to(np.eye(t), (n, p, t, t))
+        uh = (eye[..., None] * eta[:, :, None, None, :]).reshape(n, p, t, -1)
+        u, uh = u.reshape(n, p * t, -1), uh.reshape(n, p * t, -1)
+        scaled = np.repeat(weights, t, axis=1)[..., None]
+        s_uu += np.matmul(u.transpose(0, 2, 1), scaled * u)
+        s_ul -= np.matmul(u.transpose(0, 2, 1), scaled * uh)
+        s_ll += np.matmul(uh.transpose(0, 2, 1), scaled * uh)
+
+
+def _sign(normals: Array) -> Array:
+    """+1 or -1 such that both cells of a facet make the same of their opposite normals."""
+    key = normals @ np.array([1.0, np.sqrt(2.0), np.sqrt(3.0)])[: normals.shape[-1]]
+    return np.where(np.round(key, 6) >= 0, 1.0, -1.0)
+
+
+def _tangents(normals: Array) -> Array:
+    """Two orthonormal tangents for each normal, the same for the same normal."""
+    smallest = np.argmin(np.round(np.abs(normals), 6), axis=-1)  # rounded: no ties by round-off
+    first = np.cross(normals, np.eye(3)[smallest])
+    first /= np.linalg.norm(first, axis=-1, keepdims=True)
+    return np.stack([first, np.cross(normals, first)], axis=-2)

@@ -1,0 +1,360 @@
+"""Continuous displacements: nodal values, and the functions they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from petsc4py import PETSc
+
+import numpy as np
+import numpy.typing as npt
+import ufl
+from dolfinx import fem, la
+
+from hamfem.discretization.geometry import Cells
+from hamfem.discretization.sampling import FacetPoints, sample
+from hamfem.discretization.start import Data, check_start, steady
+from hamfem.domain import Domain
+from hamfem.loads import Load, SampledLoad
+from hamfem.physics.boundary import Clamped
+from hamfem.physics.coefficient import call
+from hamfem.physics.data import Sampled, Separated
+from hamfem.physics.data import Data as Prescribed
+from hamfem.physics.wave import Wave
+from hamfem.solvers import inverse
+from hamfem.state import State
+
+Array = npt.NDArray[Any]
+
+
+def owned_vector(V: fem.FunctionSpace, values: Array) -> PETSc.Vec:
+    """A vector of the owned nodal values."""
+    n = V.dofmap.index_map.size_local
+    x = PETSc.Vec().createMPI((n, PETSc.DETERMINE), comm=V.mesh.comm)
+    x.array[:] = values[:n]
+    return x
+
+
+class NodalSamples:
+    """Moments against the nodal basis, by quadrature on the cells and facets of this rank."""
+
+    def __init__(self, domain: Domain, V: fem.FunctionSpace, clamped: Array) -> None:
+        self.domain, self.V, self.clamped = domain, V, clamped
+        self.element = V.ufl_element().basix_element
+        self.cells = Cells(domain)
+        self.degree = 2 * self.element.degree + 8
+
+    def collected(self, cells: npt.NDArray, values: Array) -> PETSc.Vec:
+        """Add up cell vectors, (cells, dofs of a cell); 0 at clamped dofs."""
+        total = la.vector(self.V.dofmap.index_map, 1)
+        np.add.at(total.array, self.V.dofmap.list[cells].reshape(-1), values.reshape(-1))
+        total.scatter_reverse(la.InsertMode.add)
+        total.scatter_forward()
+        total.array[self.clamped] = 0.0
+        return owned_vector(self.V, total.array)
+
+    def source(self, f: Any, rho: Any = None) -> PETSc.Vec:
+        """(f, w), or (rho f, w)."""
+        points = self.cells.volume(self.degree)
+        phi = self.element.tabulate(0, points.X)[0, :, :, 0]
+        values = sample(f, self.domain, self.cells.cells, points, "a source")
+        if rho is not None:
+            values = values * rho.at(self.cells.cells, points.X, points.x)
+        return self.collected(self.cells.cells, (points.weights * values) @ phi)
+
+    def strain_moments(self, wave: Wave, data: Data) -> PETSc.Vec:
+        """(C D u0, D w)."""
+        points = self.cells.volume(self.degree)
+        table = self.element.tabulate(1, points.X)[1:, :, :, 0]
+        n, p, d = points.x.shape
+        q = data.flux(self.cells, points) * points.weights[..., None]
+        inverse_J = np.broadcast_to(points.inverse, (n, p, d, d))
+        pulled = np.einsum("cpa,aj,cprj->cpr", q, wave.symbol[:, 0], inverse_J, optimize=True)
+        return self.collected(
+            self.cells.cells, np.einsum("cpr,rpf->cf", pulled, table, optimize=True)
+        )
+
+
+class NodalFacets(FacetPoints):
+    """Quadrature points on some facets, and moments against the nodal basis."""
+
+    def __init__(self, samples: NodalSamples, pairs: npt.NDArray, degree: int) -> None:
+        super().__init__(samples.domain, pairs, degree)
+        self.samples = samples
+
+    def vector(self, values: Array) -> PETSc.Vec:
+        """<values, w>, for values at the points, (facets, points)."""
+        element = self.samples.element
+        result = np.zeros((len(self.cells), element.dim))
+        for X, (mine, _) in zip(self._X, self._by_facet):
+            phi = element.tabulate(0, X)[0, :, :, 0]
+            result[mine] = (self.weights[mine] * values[mine]) @ phi
+        return self.samples.collected(self.cells, result)
+
+
+@dataclass(frozen=True, eq=False)
+class ClampedNodes:
+    """The nodes of some clamped sides, with what is prescribed there.
+
+    Attributes:
+        V: The space.
+        dofs: The local dofs on these sides, ghosts included.
+        value: What is prescribed.
+    """
+
+    V: fem.FunctionSpace
+    dofs: Array
+    value: Prescribed
+
+    def _points(self) -> Array:
+        return self.V.tabulate_dof_coordinates()[self.dofs][:, None, : self.V.mesh.geometry.dim]
+
+    def at(self, t: float, derivative: int = 0) -> Array:
+        """The prescribed values, or a derivative of them, at time t."""
+        if isinstance(self.value, Separated):
+            a = self.value.amplitude
+            for _ in range(derivative):
+                a = a.derivative()
+            return a(t) * self._shape
+        assert isinstance(self.value, Sampled)
+        g = self.value.derivative(derivative)
+        return call(lambda x: g(x, t), self._points(), "boundary data")[:, 0]
+
+    @cached_property
+    def _shape(self) -> Array:
+        assert isinstance(self.value, Separated)
+        shape = self.value.shape
+        if isinstance(shape, ufl.core.expr.Expr):
+            f = fem.Function(self.V)
+            f.interpolate(fem.Expression(shape, _points(self.V)))
+            return f.x.array[self.dofs].copy()
+        f = shape if callable(shape) else (lambda x: np.full(x.shape[1], float(shape)))
+        return call(f, self._points(), "boundary data")[:, 0]
+
+    def lifted(self, values: Array) -> Array:
+        """An array of all local dofs with these values, 0 elsewhere."""
+        n = self.V.dofmap.index_map.size_local + self.V.dofmap.index_map.num_ghosts
+        array = np.zeros(n)
+        array[self.dofs] = values
+        return array
+
+    def loads(self, A: PETSc.Mat, clamped: Array, derivative: int) -> list[Load | SampledLoad]:
+        """-A G on the free dofs, for the prescribed values G or a derivative of them."""
+        owned = self.V.dofmap.index_map.size_local
+        fixed = clamped[clamped < owned]
+
+        def response(values: Array) -> PETSc.Vec:
+            x = owned_vector(self.V, self.lifted(values))
+            y = x.duplicate()
+            A.mult(x, y)
+            y.scale(-1.0)
+            y.array[fixed] = 0.0
+            return y
+
+        if isinstance(self.value, Separated):
+            a = self.value.amplitude
+            for _ in range(derivative):
+                a = a.derivative()
+            return [Load(a.value, response(self._shape), a.antiderivative)]
+        self.at(0.0, derivative)  # says at once if a derivative is missing
+        n = int(np.count_nonzero(self.dofs < owned))
+        own = np.flatnonzero(self.dofs < owned)
+        comm = self.V.mesh.comm
+
+        class Response:
+            def multAdd(_, mat: Any, x: PETSc.Vec, y: PETSc.Vec, z: PETSc.Vec) -> None:
+                values = np.zeros(len(self.dofs))
+                values[own] = x.array_r
+                r = response(values)
+                if y.handle != z.handle:
+                    y.copy(z)
+                z.axpy(1.0, r)
+
+        sizes = response(np.zeros(len(self.dofs))).sizes
+        W = PETSc.Mat().createPython((sizes, (n, comm.allreduce(n))), Response(), comm=comm)
+        W.setUp()
+        return [SampledLoad(W, lambda t: self.at(t, derivative)[own])]
+
+
+class NodalSpace:
+    """Vectors of nodal values, which are 0 at clamped dofs; periodic sides are identified by P."""
+
+    system: Any
+
+    def __init__(
+        self,
+        wave: Wave,
+        samples: NodalSamples,
+        P: PETSc.Mat | None,
+        moving: Sequence[ClampedNodes],
+        lumped: bool,
+    ) -> None:
+        self.wave, self.samples, self.V = wave, samples, samples.V
+        self.P, self.moving, self.lumped = P, moving, lumped
+
+    # ------------------------------------------------------------ vectors
+
+    def restricted(self, f: PETSc.Vec) -> PETSc.Vec:
+        """P'f: what a vector of forces is for the unknowns."""
+        if self.P is None:
+            return f
+        x = self.P.createVecRight()
+        self.P.multTranspose(f, x)
+        return x
+
+    def reduced_load(self, load: Load | SampledLoad) -> Load | SampledLoad:
+        """A load on the unknowns."""
+        if self.P is None:
+            return load
+        if isinstance(load, Load):
+            return Load(load.amplitude, self.restricted(load.vector), load.antiderivative)
+        raise ValueError(
+            "periodic sides and data g(x, t) do not go together here: give the data as "
+            "(shape, amplitude)."
+        )
+
+    def nodal(self, data: Any, what: str) -> PETSc.Vec:
+        """The unknowns of a nodal interpolant."""
+        V = self.V
+        if isinstance(data, ufl.core.expr.Expr):
+            f = fem.Function(V)
+            f.interpolate(fem.Expression(data, _points(V)))
+            values = f.x.array.copy()
+        else:
+            x = V.tabulate_dof_coordinates()[:, None, : self.wave.domain.dim]
+            g = data if callable(data) else (lambda x: np.full(x.shape[1], float(data)))
+            values = call(g, x, f"the initial {what}")[:, 0].copy()
+        values[self.samples.clamped] = 0.0
+        full = owned_vector(V, values)
+        if self.P is None:
+            return full
+        x = self.restricted(full)
+        count = self.P.createVecLeft()
+        count.set(1.0)
+        x.pointwiseDivide(x, self.restricted(count))
+        return x
+
+    def rigid(self) -> list[PETSc.Vec]:
+        """The displacements without strain that the boundary allows: constants, or none."""
+        if self.clamped or self.wave.absorbing:
+            return []
+        return [self.nodal(1.0, "1")]
+
+    @cached_property
+    def clamped(self) -> bool:
+        """Whether a side is clamped."""
+        return bool(self.wave.domain.comm.allreduce(len(self.wave.facets(Clamped))))
+
+    # ------------------------------------------------------------ states
+
+    def state(self, system: Any, u: Any, v: Any, start: str) -> State:
+        """Displacement and velocity by the steady problem, or by projection."""
+        check_start(start)
+        halves = []
+        for derivative, (name, f) in enumerate((("u", u), ("v", v))):
+            data = Data(self.wave, f, self.samples.element.degree + 2)
+            projected = self._projection(system, f, name)
+            if start == "projection" or (np.isscalar(f) and not self.moving):
+                halves.append(projected)
+                continue
+            F = self.restricted(self.samples.strain_moments(self.wave, data))
+            for nodes in self.moving:
+                lift = owned_vector(self.V, nodes.lifted(nodes.at(0.0, derivative)))
+                KG = lift.duplicate()
+                self.full_K.mult(lift, KG)
+                fixed = self.samples.clamped
+                KG.array[fixed[fixed < KG.local_size]] = 0.0
+                F.axpy(-1.0, self.restricted(KG))
+            x = steady(system, F, self.wave.slowest_crossing)
+            if not self.clamped:
+                mean = projected.dot(self.M_one) - x.dot(self.M_one)
+                x.axpy(mean / self.one.dot(self.M_one), self.one)
+            halves.append(x)
+        return State(*halves)
+
+    full_K: PETSc.Mat
+
+    def _projection(self, system: Any, f: Any, name: str) -> PETSc.Vec:
+        """(rho u, w) = (rho f, w); with a lumped mass, the nodal values."""
+        if self.lumped or (np.isscalar(f) and f == 0):
+            return self.nodal(f, name)
+        r = self.restricted(self.samples.source(f, self.wave.rho))
+        for nodes in self.moving:  # the lift has its share in the projection
+            lift = owned_vector(self.V, nodes.lifted(nodes.at(0.0, int(name == "v"))))
+            ML = lift.duplicate()
+            self.full_M.mult(lift, ML)
+            fixed = self.samples.clamped
+            ML.array[fixed[fixed < ML.local_size]] = 0.0
+            r.axpy(-1.0, ML)
+        x = r.duplicate()
+        inverse(system.M, "hamfem_mass_")[0](r, x)
+        return x
+
+    full_M: PETSc.Mat
+
+    @cached_property
+    def one(self) -> PETSc.Vec:
+        """The displacement 1 (0 at clamped dofs)."""
+        return self.nodal(1.0, "1")
+
+    @cached_property
+    def M_one(self) -> PETSc.Vec:
+        """(rho 1, w)."""
+        x = self.one.duplicate()
+        self.system.mass(self.one, x)
+        return x
+
+    def invariants(self, state: State) -> dict[str, Any]:
+        """The linear momentum, (rho v, 1)."""
+        return {"linear_momentum": float(state.v.dot(self.M_one))}
+
+    # ------------------------------------------------------------ fields
+
+    def function(self, vector: PETSc.Vec, t: float, derivative: int, name: str) -> fem.Function:
+        """The function of a vector of unknowns at time t."""
+        f = fem.Function(self.V, name=name)
+        if self.P is not None:
+            full = self.P.createVecLeft()
+            self.P.mult(vector, full)
+            vector = full
+        f.x.array[: vector.local_size] = vector.array_r
+        f.x.scatter_forward()
+        for nodes in self.moving:
+            f.x.array[nodes.dofs] = nodes.at(t, derivative)
+        return f
+
+    @cached_property
+    def _flux_space(self) -> fem.FunctionSpace:
+        degree = self.samples.element.degree
+        simplex = self.wave.domain.cell in ("interval", "triangle", "tetrahedron")
+        return fem.functionspace(
+            self.wave.domain.mesh,
+            ("Discontinuous Lagrange", degree - 1 if simplex else degree, (len(self.wave.symbol),)),
+        )
+
+    @cached_property
+    def _flux(self) -> tuple[fem.Function, fem.Expression]:
+        u = fem.Function(self.V)
+        q = self.wave.stress(self.wave.D(u), self.samples.element.degree + 1)
+        return u, fem.Expression(q, _points(self._flux_space))
+
+    def fields(self, state: State) -> dict[str, fem.Function]:
+        """The displacement u, the velocity v and the flux q = C D u."""
+        result = {
+            "u": self.function(state.q, state.t, 0, "u"),
+            "v": self.function(state.v, state.t, 1, "v"),
+        }
+        u, expression = self._flux
+        u.x.array[:] = result["u"].x.array
+        result["q"] = fem.Function(self._flux_space, name="q")
+        result["q"].interpolate(expression)
+        return result
+
+
+def _points(V: fem.FunctionSpace) -> Array:
+    """The points at which an expression is interpolated; a method until DOLFINx 0.9."""
+    points = V.element.interpolation_points
+    return points() if callable(points) else points

@@ -1,0 +1,143 @@
+"""Initial data: elliptic projections, which the orders of the methods rest on."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from petsc4py import PETSc
+
+import basix
+import numpy as np
+import numpy.typing as npt
+import ufl
+
+from hamfem.discretization.geometry import Cells, Points
+from hamfem.domain import Domain
+from hamfem.physics.coefficient import call, evaluate
+from hamfem.physics.wave import Wave
+
+Array = npt.NDArray[np.float64]
+
+
+def check_start(start: str) -> None:
+    """Refuse an unknown word."""
+    if start not in ("steady", "projection"):
+        raise ValueError(f"start is 'steady' or 'projection', not {start!r}.")
+
+
+def is_zero(data: Any) -> bool:
+    """Whether the initial data are the number 0."""
+    return bool(np.isscalar(data) and data == 0)
+
+
+def steady(system: Any, F: PETSc.Vec, crossing: float) -> PETSc.Vec:
+    """A solution of K x = F that is orthogonal to ker K, by conjugate gradients.
+
+    (M + c K)^-1 with c far beyond the slowest wave is so good a preconditioner that a handful of
+    iterations suffice; it exists where K alone is singular.
+
+    Args:
+        system: Whose maps stiffness, shifted and kernel are used.
+        F: The right-hand side; what of it lies in ker K is removed, and reported if it is large.
+        crossing: The time in which a wave crosses the domain.
+    """
+    r = F.copy()
+    scale = r.norm()
+    x = r.duplicate()
+    if scale == 0.0:
+        return x
+    kernel = system.kernel
+    if kernel is not None:
+        part = np.asarray(r.mDot(kernel.W))
+        r.maxpy(-part, kernel.MW)
+        lost = np.abs(part).max() * max(Mw.norm() for Mw in kernel.MW) / scale
+        if lost > 1e-6 and system.comm.rank == 0:
+            warnings.warn(
+                f"the initial data push the free body as a whole ({lost:.1e} of their force, which "
+                "no state at rest balances): that part was removed.",
+                stacklevel=4,
+            )
+    c = 1e4 * crossing**2
+    solve = system.shifted(c)
+    z, p, Kp = r.duplicate(), r.duplicate(), r.duplicate()
+
+    def precondition() -> float:
+        solve(r, z)
+        z.scale(c)
+        if kernel is not None:
+            kernel.remove(z)
+        return float(r.dot(z))
+
+    rz = first = precondition()
+    z.copy(p)
+    for _ in range(100):
+        if not rz > 1e-30 * first:
+            break
+        system.stiffness(p, Kp)
+        alpha = rz / p.dot(Kp)
+        x.axpy(alpha, p)
+        r.axpy(-alpha, Kp)
+        old, rz = rz, precondition()
+        if rz > old:
+            break  # round-off: nothing more to gain
+        p.aypx(rz / old, z)
+    return x
+
+
+class Data:
+    """Initial data on cells: values and the flux C D u at any reference points.
+
+    A callable is interpolated in P_(degree) cell by cell before it is differentiated; a UFL
+    expression is differentiated exactly.
+    """
+
+    def __init__(self, wave: Wave, data: Any, degree: int) -> None:
+        self.wave, self.data, self.degree = wave, data, degree
+        self.symbolic = isinstance(data, ufl.core.expr.Expr)
+        if not (self.symbolic or callable(data) or (np.isscalar(data) and np.isfinite(data))):
+            raise TypeError(
+                f"initial data are a callable x -> array, a UFL expression or a number: {data!r} "
+                "is none."
+            )
+        if self.symbolic and data.ufl_shape != ():
+            raise ValueError(f"initial data of a scalar wave have shape (), not {data.ufl_shape}.")
+
+    def values(self, cells: Cells, points: Points) -> Array:
+        """The data at the points, (cells, points)."""
+        if self.symbolic:
+            return evaluate(self.data, self.wave.domain, cells.cells, points.X)
+        if callable(self.data):
+            return call(self.data, points.x, "initial data")
+        return np.full(points.x.shape[:2], float(self.data))
+
+    def flux(self, cells: Cells, points: Points) -> Array:
+        """C D u at the points, (cells, points, components)."""
+        wave, d = self.wave, cells.dim
+        if self.symbolic:
+            strain = evaluate(wave.D(self.data), wave.domain, cells.cells, points.X)
+        elif not callable(self.data):
+            return np.zeros((len(cells), len(points.X), len(wave.symbol)))
+        else:
+            element = basix.create_element(
+                basix.ElementFamily.P, cells.type, self.degree, basix.LagrangeVariant.gll_warped
+            )
+            nodes = cells.at(element.points, np.ones(len(element.points)))
+            nodal = call(self.data, nodes.x, "initial data")
+            table = element.tabulate(1, points.X)[1 : 1 + d, :, :, 0]
+            reference = np.einsum("rpf,cf->cpr", table, nodal, optimize=True)
+            inverse = np.broadcast_to(points.inverse, (*reference.shape, d))
+            gradient = np.einsum("cpr,cprj->cpj", reference, inverse)
+            strain = np.einsum("aij,cpj->cpa", wave.symbol, gradient)
+        C = wave.C.at(cells.cells, points.X, points.x)
+        if C.ndim == 2:
+            return C[..., None] * strain
+        return np.einsum("cpab,cpb->cpa", np.broadcast_to(C, (*strain.shape, strain.shape[-1])), strain)
+
+
+def all_finite(domain: Domain, values: Array, what: str) -> None:
+    """Refuse NaN and infinity, on every rank."""
+    from mpi4py import MPI
+
+    if not domain.comm.allreduce(bool(np.all(np.isfinite(values))), MPI.LAND):
+        raise ValueError(f"the initial {what} is not finite: it has NaN or infinity.")

@@ -1,0 +1,217 @@
+"""Material coefficients: numbers or matrices, per region, as functions of x or as UFL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mpi4py import MPI
+
+import numpy as np
+import numpy.typing as npt
+import ufl
+from dolfinx import fem
+
+from hamfem.domain import Domain
+
+Array = npt.NDArray[np.float64]
+
+
+class Coefficient:
+    """A positive number, or a symmetric positive definite matrix, at every point.
+
+    Args:
+        domain: The mesh, whose regions have names.
+        value: A number or matrix; {region name: number or matrix}; a callable x -> array, which
+            gets points of shape (3, n) and returns n numbers or an array (size, size, n); or a
+            UFL expression.
+        name: What it is called in messages.
+        size: The number of rows that a matrix must have.
+    """
+
+    def __init__(self, domain: Domain, value: Any, name: str, size: int) -> None:
+        self.domain, self.name, self.size = domain, name, size
+        self.value = value
+        self._by_cell: Array | None = None
+        if isinstance(value, Mapping):
+            self._by_cell = self._per_region(value)
+        elif not callable(value) and not isinstance(value, ufl.core.expr.Expr):
+            self.value = self._constant(value)
+        self._functions: dict[int, Any] = {}
+        self._check()
+
+    def _constant(self, value: Any) -> Array:
+        try:
+            array = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"the {self.name} is a number, {{region: number}}, a callable x -> array or a UFL "
+                f"expression: {value!r} is none."
+            ) from None
+        if array.shape not in ((), (self.size, self.size)):
+            raise ValueError(
+                f"the {self.name} must be a positive number or a {self.size} x {self.size} matrix "
+                f"and has shape {array.shape}."
+            )
+        return array
+
+    def _per_region(self, value: Mapping[str, Any]) -> Array:
+        values = {region: self._constant(v) for region, v in value.items()}
+        shape = () if all(v.ndim == 0 for v in values.values()) else (self.size, self.size)
+        index_map = self.domain.mesh.topology.index_map(self.domain.dim)
+        cells = index_map.size_local + index_map.num_ghosts
+        result = np.full((cells, *shape), np.nan)
+        for region, v in values.items():
+            full = v if v.ndim == len(shape) else v * np.eye(self.size)
+            result[self.domain.cells(region)] = full
+        missing = np.isnan(result[: index_map.size_local].reshape(index_map.size_local, -1))
+        if self.domain.comm.allreduce(int(missing.any(axis=1).sum() if missing.size else 0)):
+            known = ", ".join(self.domain.regions) or "none"
+            raise ValueError(
+                f"the {self.name} is not given everywhere: some cells lie in no region of "
+                f"{list(value)} (the mesh has: {known})."
+            )
+        return result
+
+    @property
+    def cellwise(self) -> bool:
+        """Whether it is constant in each cell."""
+        return isinstance(self.value, np.ndarray) or self._by_cell is not None
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether it is a matrix; callables tell by what they return."""
+        if self._by_cell is not None:
+            return self._by_cell.ndim == 3
+        if isinstance(self.value, ufl.core.expr.Expr):
+            return len(self.value.ufl_shape) == 2
+        if callable(self.value):
+            return np.asarray(self.value(np.full((3, 1), 0.5))).ndim == 3
+        return self.value.ndim == 2
+
+    def at(self, cells: npt.NDArray[np.int32], X: Array, x: Array) -> Array:
+        """Its values at the reference points X of the cells, which are the points x.
+
+        Args:
+            cells: The local numbers of the cells.
+            X: Reference points, shape (points, dim).
+            x: The same points in space, shape (cells, points, dim).
+
+        Returns:
+            Shape (cells, points), or (cells, points, size, size) for a matrix; the second axis has
+            length 1 where the coefficient is constant in each cell.
+        """
+        if self._by_cell is not None:
+            return self._by_cell[cells][:, None]
+        if isinstance(self.value, np.ndarray):
+            return np.broadcast_to(self.value, (len(cells), 1, *self.value.shape))
+        if isinstance(self.value, ufl.core.expr.Expr):
+            return evaluate(self.value, self.domain, cells, X)
+        return call(self.value, x, f"the {self.name}", (self.size, self.size))
+
+    def ufl(self, degree: int) -> Any:
+        """A UFL expression; a callable is interpolated by discontinuous P_degree."""
+        if isinstance(self.value, ufl.core.expr.Expr):
+            return self.value
+        if isinstance(self.value, np.ndarray):
+            return fem.Constant(self.domain.mesh, self.value)
+        degree = 0 if self.cellwise else degree
+        if degree not in self._functions:
+            self._functions[degree] = self._function(degree)
+        return self._functions[degree]
+
+    def _function(self, degree: int) -> fem.Function:
+        shape = (self.size, self.size) if self.is_matrix else ()
+        element = ("Discontinuous Lagrange", degree, shape)
+        f = fem.Function(fem.functionspace(self.domain.mesh, element))
+        if self._by_cell is not None:
+            blocks = f.x.array.reshape(-1, int(np.prod(shape)))
+            dofs = f.function_space.dofmap.list[:, 0]
+            blocks[dofs] = self._by_cell.reshape(len(self._by_cell), -1)
+        else:
+            f.interpolate(
+                lambda x: np.asarray(self.value(x), float).reshape(int(np.prod(shape)), -1)
+            )
+        return f
+
+    def _check(self) -> None:
+        """Refuse what is not positive, at the vertices and the middle of each cell."""
+        mesh, dim = self.domain.mesh, self.domain.dim
+        cells = np.arange(mesh.topology.index_map(dim).size_local, dtype=np.int32)
+        x = mesh.geometry.x[mesh.geometry.dofmap[cells]][:, :, :dim]
+        x = np.concatenate([x, x.mean(axis=1, keepdims=True)], axis=1)
+        X = reference_vertices(self.domain.cell)
+        X = np.concatenate([X, X.mean(axis=0, keepdims=True)])
+        if mesh.geometry.cmap.degree > 1:  # the reference vertices are not all the nodes
+            x = x[:, -1:]
+            X = X[-1:]
+        values = self.at(cells, X, x)
+        where, problem = "", ""
+        if not np.all(np.isfinite(values)):
+            smallest, problem = -np.inf, "not finite"
+        elif values.ndim == 4:
+            scale = np.abs(values).max(initial=1e-300)
+            if np.abs(values - np.swapaxes(values, 2, 3)).max(initial=0) > 1e-12 * scale:
+                problem = "not symmetric"
+            smallest = np.linalg.eigvalsh(values).min(initial=np.inf)
+        else:
+            smallest = values.min(initial=np.inf)
+        if not problem and smallest <= 0:
+            problem = f"{smallest:.6g}" if values.ndim == 2 else f"singular or indefinite{where}"
+        problems = [p for p in self.domain.comm.allgather(problem) if p]
+        if problems:
+            kind = "number" if values.ndim == 2 else "definite symmetric matrix"
+            raise ValueError(
+                f"the {self.name} must be a positive {kind} everywhere and is {problems[0]}."
+            )
+
+    def largest(self, cells: npt.NDArray[np.int32]) -> Array:
+        """Its largest value (of a matrix: eigenvalue) in each cell, by what it is in the middle."""
+        mesh, dim = self.domain.mesh, self.domain.dim
+        X = reference_vertices(self.domain.cell).mean(axis=0, keepdims=True)
+        x = mesh.geometry.x[mesh.geometry.dofmap[cells]][:, :, :dim].mean(axis=1, keepdims=True)
+        values = self.at(cells, X, x)[:, 0]
+        return values if values.ndim == 1 else np.linalg.eigvalsh(values)[:, -1]
+
+    def extreme(self, largest: bool) -> float:
+        """Its largest or smallest value on the whole mesh."""
+        count = self.domain.mesh.topology.index_map(self.domain.dim).size_local
+        values = self.largest(np.arange(count, dtype=np.int32))
+        if largest:
+            return self.domain.comm.allreduce(values.max(initial=0.0), MPI.MAX)
+        return self.domain.comm.allreduce(values.min(initial=np.inf), MPI.MIN)
+
+
+def call(f: Any, x: Array, what: str, matrix: tuple[int, ...] = ()) -> Array:
+    """f at the points x, shape (cells, points, dim): numbers, or arrays of the shape `matrix`."""
+    cells, points, dim = x.shape
+    padded = np.zeros((3, cells * points))
+    padded[:dim] = x.reshape(-1, dim).T
+    values = np.asarray(f(padded), dtype=float)
+    if values.ndim == 0:
+        values = np.broadcast_to(values, cells * points)
+    if values.shape in ((cells * points,), (1, cells * points)):
+        return values.reshape(cells, points)
+    if matrix and values.shape == (*matrix, cells * points):
+        return np.moveaxis(values, -1, 0).reshape(cells, points, *matrix)
+    wanted = f"({cells * points},)" + (f" or {(*matrix, cells * points)}" if matrix else "")
+    raise ValueError(
+        f"{what} must return an array of shape {wanted} for {cells * points} points and returned "
+        f"{values.shape}."
+    )
+
+
+def evaluate(
+    expression: Any, domain: Domain, cells: npt.NDArray[np.int32], X: Array
+) -> npt.NDArray[np.float64]:
+    """A UFL expression at the reference points X of the cells: (cells, points, *shape)."""
+    compiled = fem.Expression(expression, X)
+    values = compiled.eval(domain.mesh, cells)
+    return np.asarray(values).reshape(len(cells), len(X), *expression.ufl_shape)
+
+
+def reference_vertices(cell: str) -> Array:
+    """The corners of the reference cell, shape (corners, dim)."""
+    import basix
+
+    return basix.geometry(basix.CellType[cell])

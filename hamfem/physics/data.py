@@ -1,0 +1,140 @@
+"""Data that depend on time: amplitude(t) x shape(x), or g(x, t), with their time derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy
+
+Function = Callable[[float], float]
+
+
+@dataclass(frozen=True)
+class Amplitude:
+    """A function of time, with its first two derivatives and an antiderivative where known.
+
+    Built by `amplitude` from a number, a callable, a tuple (a, a', a'') of callables, or a sympy
+    expression in t, which is differentiated and integrated exactly.
+    """
+
+    value: Function
+    first: Function | None = None
+    second: Function | None = None
+    antiderivative: Function | None = None
+
+    def __call__(self, t: float) -> float:
+        return self.value(t)
+
+    def derivative(self) -> Amplitude:
+        """The derivative, whose antiderivative is this amplitude itself."""
+        if self.first is None:
+            raise ValueError(missing)
+        return Amplitude(self.first, self.second, None, self.value)
+
+
+missing = (
+    "a prescribed displacement or flux needs its time derivatives: give the amplitude as a sympy "
+    "expression in t, or as a tuple of callables (a, a', a'')."
+)
+
+
+def amplitude(a: Any) -> Amplitude:
+    """An Amplitude from what a user writes."""
+    if isinstance(a, Amplitude):
+        return a
+    if isinstance(a, sympy.Expr):
+        t = sympy.Symbol("t")
+        foreign = {str(s) for s in a.free_symbols} - {"t"}
+        if foreign:
+            raise ValueError(f"an amplitude depends on t alone and this one on {sorted(foreign)}.")
+        a = a.subs({s: t for s in a.free_symbols})
+        integral = sympy.integrate(a, t)
+        known = not integral.has(sympy.Integral)
+        return Amplitude(
+            *(_lambda(e, t) for e in (a, a.diff(t), a.diff(t, 2))),
+            _lambda(integral, t) if known else None,
+        )
+    if isinstance(a, tuple) and all(callable(f) for f in a) and 1 <= len(a) <= 3:
+        return Amplitude(*a)
+    if callable(a):
+        return Amplitude(a)
+    if np.isscalar(a) and np.isfinite(a):
+        return Amplitude(lambda t: a, lambda t: 0.0, lambda t: 0.0, lambda t: a * t)
+    raise TypeError(f"an amplitude is a number, a callable or a sympy expression: {a!r} is none.")
+
+
+def _lambda(expression: Any, t: Any) -> Function:
+    f = sympy.lambdify(t, expression, "math")
+    return lambda time: float(f(time))
+
+
+@dataclass(frozen=True, eq=False)
+class Separated:
+    """amplitude(t) x shape(x); the shape is a number, a callable x -> array or a UFL expression."""
+
+    shape: Any
+    amplitude: Amplitude
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """g(x, t), with its first two time derivatives where they are needed."""
+
+    value: Callable[[Any, float], Any]
+    first: Callable[[Any, float], Any] | None = None
+    second: Callable[[Any, float], Any] | None = None
+
+    def derivative(self, order: int) -> Callable[[Any, float], Any]:
+        """The function or one of its derivatives."""
+        f = (self.value, self.first, self.second)[order]
+        if f is None:
+            raise ValueError(missing)
+        return f
+
+
+Data = Separated | Sampled | None
+
+
+def data(value: Any) -> Data:
+    """What a boundary condition prescribes.
+
+    A number; (shape, amplitude); a sympy expression in x, y, z, t; a callable g(x, t), or a tuple
+    (g, dg/dt, d²g/dt²) of them. None and 0 prescribe nothing.
+    """
+    if value is None or (np.isscalar(value) and value == 0):
+        return None
+    if isinstance(value, Separated | Sampled):
+        return value
+    if np.isscalar(value):
+        return Separated(float(value), amplitude(1.0))
+    if isinstance(value, sympy.Expr):
+        return _from_sympy(value)
+    if isinstance(value, tuple):
+        if len(value) == 3 and all(callable(f) for f in value):
+            return Sampled(*value)
+        if len(value) == 2:
+            return Separated(value[0], amplitude(value[1]))
+    if callable(value):
+        return Sampled(value)
+    raise TypeError(
+        f"a value is a number, (shape, amplitude), g(x, t) or a sympy expression: {value!r} is none."
+    )
+
+
+def _from_sympy(value: Any) -> Sampled:
+    names = ("x", "y", "z", "t")
+    foreign = {str(s) for s in value.free_symbols} - set(names)
+    if foreign:
+        raise ValueError(f"a value depends on x, y, z and t and this one on {sorted(foreign)}.")
+    symbols = [sympy.Symbol(name) for name in names]
+    value = value.subs({s: sympy.Symbol(str(s)) for s in value.free_symbols})
+
+    def function(expression: Any) -> Callable[[Any, float], Any]:
+        f = sympy.lambdify(symbols, expression, "numpy")
+        return lambda x, t: np.broadcast_to(f(x[0], x[1], x[2], t), x.shape[1:])
+
+    t = symbols[3]
+    return Sampled(*(function(e) for e in (value, value.diff(t), value.diff(t, 2))))
