@@ -5,6 +5,7 @@ from hamfem import exact as exact
 from hamfem._version import version as __version__
 from hamfem.discretization.cg import cg
 from hamfem.discretization.hdg import hdg
+from hamfem.discretization.mixed import mixed
 from hamfem.domain import Domain, box, read_mesh
 from hamfem.integrators.dirk import SDIRK3, SymplecticDIRK
 from hamfem.integrators.explicit import (
@@ -80,6 +81,7 @@ __all__ = [
     "hdg",
     "linear_invariants",
     "march",
+    "mixed",
     "modified_energy",
     "noether",
     "read_mesh",

@@ -479,6 +479,13 @@ class FirstOrder(_System):
             integrate=False,
         )
 
+    def _scaled_transpose(self, h: float) -> PETSc.Mat | None:
+        """-h M_q^-1 B' for a diagonal M_q, or None."""
+        inverted = self._inverse_q[1]
+        if inverted is None:
+            return None
+        return _multiplied(inverted, self.B.transpose(PETSc.Mat()), -h)
+
     @cached_property
     def drift(self) -> Half:
         """M_q dq/dt = -B'v - R_q q + g, v standing still."""
@@ -493,7 +500,7 @@ class FirstOrder(_System):
             damped_solve=damped,
             R=self.R_q,
             loads=self.flux_loads,
-            scaled=lambda h: _multiplied(self._inverse_q[1], self.B.transpose(PETSc.Mat()), -h),
+            scaled=self._scaled_transpose,
             integrate=True,
         )
 

@@ -123,14 +123,14 @@ class BrokenSpace:
 
     def start(self, system: Any, f: Any, what: str, start: str, derivative: int) -> PETSc.Vec:
         """One half of the state."""
-        cells = self.project(f, what)
+        data = Data(self.wave, f, self.hybrid.degree + 2)
+        cells = self.project(f, f"the initial {what}")
         projected = self.vector(cells, system.new_q)
         if system.massless:
             system.set_wall(projected, system.wall.from_cells(self.hybrid, cells))
         loads = system.boundary_loads(derivative)
         if start == "projection" or loads is None or (is_zero(f) and not loads):
             return projected
-        data = Data(self.wave, f, self.hybrid.degree + 2)
         F = self.vector(self.steady_force(data), system.new_q)
         if system.massless:
             system.set_wall(F, self._wall_flux(system.wall, data))

@@ -112,10 +112,7 @@ class CondensedSystem(SecondOrder):
 
         length = self.cells * n + len(self._wall_slots)
         first = (comm.exscan(length) or 0) + self.cells * n
-        if M.ndim == 2 and not wave.absorbing:
-            mass = _diagonal_matrix(comm, M.reshape(-1))
-        else:
-            mass = _block_mass(comm, M, length)
+        mass = cell_mass(comm, M, length)
         K = PETSc.Mat().createPython(mass.sizes, _Apply(self._apply), comm=comm)
         R = None
         if wave.absorbing:
@@ -347,21 +344,29 @@ class _Apply:
         self._mult(x, y)
 
 
-def _diagonal_matrix(comm: Any, values: Array) -> PETSc.Mat:
-    n = len(values)
-    first = comm.exscan(n) or 0
-    A = PETSc.Mat().createAIJ(
-        ((n, PETSc.DETERMINE), (n, PETSc.DETERMINE)),
-        csr=(np.arange(n + 1, dtype=PETSc.IntType),
-             np.arange(first, first + n, dtype=PETSc.IntType), values),
-        comm=comm,
-    )
-    A.assemble()
-    return A
+def cell_mass(comm: Any, M: Array, length: int | None = None) -> PETSc.Mat:
+    """The mass of the cells, (cells, n) or (cells, n, n), and zeros for unknowns without mass."""
+    cells, n = M.shape[:2]
+    if length is None:
+        length = cells * n
+    if comm.allreduce(length) == comm.allreduce(cells * n) and M.ndim == 2:
+        first = comm.exscan(length) or 0
+        A = PETSc.Mat().createAIJ(
+            ((length, PETSc.DETERMINE), (length, PETSc.DETERMINE)),
+            csr=(
+                np.arange(length + 1, dtype=PETSc.IntType),
+                np.arange(first, first + length, dtype=PETSc.IntType),
+                M.reshape(-1),
+            ),
+            comm=comm,
+        )
+        A.assemble()
+        return A
+    return _block_mass(comm, M, length)
 
 
 def _block_mass(comm: Any, M: Array, length: int) -> PETSc.Mat:
-    """The mass of the cells, and zeros on the diagonal for the walls."""
+    """The same in blocks, with zeros on the diagonal where there is no mass."""
     cells, n = M.shape[:2]
     first = comm.exscan(length) or 0
     if M.ndim == 2:

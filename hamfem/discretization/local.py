@@ -41,9 +41,8 @@ def legendre(cell: basix.CellType, degree: int) -> Any:
 class BrokenFlux:
     """Each flux component a polynomial of its own: P_k, component by component."""
 
-    degree_raise = 0
-
     def __init__(self, cell: basix.CellType, degree: int, components: int) -> None:
+        self.degree = degree
         self.element = legendre(cell, degree)
         self.components = components
         self.size = components * self.element.dim
@@ -86,32 +85,23 @@ class BrokenFlux:
 
 
 class RaviartThomas:
-    """RT_k, with the orientations of the global space: its local dofs are that space's."""
+    """RT_k in each cell; that the normal flux is continuous is left to the trace."""
 
-    degree_raise = 1
-
-    def __init__(self, space: Any, permutations: npt.NDArray[np.uint32]) -> None:
-        self.space, self.permutations = space, permutations
-        self.element = space.element.basix_element
+    def __init__(self, cell: basix.CellType, degree: int) -> None:
+        self.degree = degree + 1
+        self.element = basix.create_element(
+            basix.ElementFamily.RT, cell, degree + 1, basix.LagrangeVariant.legendre
+        )
         self.size = self.element.dim
 
     def basis(self, cells: Cells, points: Points) -> Array:
         """The basis at the points, shape (cells, functions, points, components)."""
         n, p, d = len(cells), len(points.X), cells.dim
         table = self.element.tabulate(0, points.X)[0]  # (points, functions, d)
-        if self.element.map_type == basix.MapType.identity:
-            reference = np.broadcast_to(table.transpose(1, 0, 2), (n, self.size, p, table.shape[2]))
-            values = np.ascontiguousarray(reference)
-        else:
-            J = np.linalg.inv(points.inverse)
-            piola = J / np.linalg.det(J)[..., None, None]  # (n, p or 1, d, d)
-            values = np.einsum("cpjr,pfr->cfpj", np.broadcast_to(piola, (n, p, d, d)), table)
-            values = np.ascontiguousarray(values)
-        if self.space.element.needs_dof_transformations:
-            flat = values.reshape(-1)
-            info = self.permutations[cells.cells]
-            self.space.element.T_apply(flat, info, p * d)
-        return values
+        J = np.linalg.inv(points.inverse)
+        piola = J / np.abs(np.linalg.det(J))[..., None, None]  # (n, p or 1, d, d)
+        piola = np.broadcast_to(piola, (n, p, d, d))
+        return np.ascontiguousarray(np.einsum("cpjr,pfr->cfpj", piola, table, optimize=True))
 
     def moments(self, basis: Array, G: Array) -> Array:
         """Sum over the points of psi . G, for G of shape (cells, points, components, columns)."""
@@ -191,7 +181,7 @@ class Hybrid:
         self.trace_size = self.trace_components * functions
         # Enough for the products of the basis; one more where the geometry is not affine.
         extra = 0 if self.cells.affine else 2
-        self.quadrature = 2 * degree + flux.degree_raise + extra
+        self.quadrature = 2 * max(degree, flux.degree) + extra
 
     def batches(self) -> Iterator[tuple[slice, Cells]]:
         """The cells of this rank, a batch at a time."""

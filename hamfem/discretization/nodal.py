@@ -16,7 +16,7 @@ from dolfinx import fem, la
 
 from hamfem.discretization.geometry import Cells
 from hamfem.discretization.sampling import FacetPoints, sample
-from hamfem.discretization.start import Data, check_start, steady
+from hamfem.discretization.start import Data, check_start, is_number, is_zero, steady
 from hamfem.domain import Domain
 from hamfem.loads import Load, SampledLoad
 from hamfem.physics.boundary import Clamped
@@ -257,7 +257,7 @@ class NodalSpace:
         for derivative, (name, f) in enumerate((("u", u), ("v", v))):
             data = Data(self.wave, f, self.samples.element.degree + 2)
             projected = self._projection(system, f, name)
-            if start == "projection" or (np.isscalar(f) and not self.moving):
+            if start == "projection" or (is_number(f) and not self.moving):
                 halves.append(projected)
                 continue
             F = self.restricted(self.samples.strain_moments(self.wave, data))
@@ -279,7 +279,7 @@ class NodalSpace:
 
     def _projection(self, system: Any, f: Any, name: str) -> PETSc.Vec:
         """(rho u, w) = (rho f, w); with a lumped mass, the nodal values."""
-        if self.lumped or (np.isscalar(f) and f == 0):
+        if self.lumped or is_zero(f):
             return self.nodal(f, name)
         r = self.restricted(self.samples.source(f, self.wave.rho))
         for nodes in self.moving:  # the lift has its share in the projection

@@ -13,7 +13,6 @@ import numpy.typing as npt
 import ufl
 
 from hamfem.discretization.geometry import Cells, Points
-from hamfem.domain import Domain
 from hamfem.physics.coefficient import call, evaluate
 from hamfem.physics.wave import Wave
 
@@ -26,9 +25,14 @@ def check_start(start: str) -> None:
         raise ValueError(f"start is 'steady' or 'projection', not {start!r}.")
 
 
+def is_number(data: Any) -> bool:
+    """Whether the initial data are a finite number."""
+    return isinstance(data, int | float | np.number) and bool(np.isfinite(data))
+
+
 def is_zero(data: Any) -> bool:
     """Whether the initial data are the number 0."""
-    return bool(np.isscalar(data) and data == 0)
+    return is_number(data) and data == 0
 
 
 def steady(system: Any, F: PETSc.Vec, crossing: float) -> PETSc.Vec:
@@ -95,7 +99,7 @@ class Data:
     def __init__(self, wave: Wave, data: Any, degree: int) -> None:
         self.wave, self.data, self.degree = wave, data, degree
         self.symbolic = isinstance(data, ufl.core.expr.Expr)
-        if not (self.symbolic or callable(data) or (np.isscalar(data) and np.isfinite(data))):
+        if not (self.symbolic or callable(data) or is_number(data)):
             raise TypeError(
                 f"initial data are a callable x -> array, a UFL expression or a number: {data!r} "
                 "is none."
@@ -134,10 +138,3 @@ class Data:
             return C[..., None] * strain
         return np.einsum("cpab,cpb->cpa", np.broadcast_to(C, (*strain.shape, strain.shape[-1])), strain)
 
-
-def all_finite(domain: Domain, values: Array, what: str) -> None:
-    """Refuse NaN and infinity, on every rank."""
-    from mpi4py import MPI
-
-    if not domain.comm.allreduce(bool(np.all(np.isfinite(values))), MPI.LAND):
-        raise ValueError(f"the initial {what} is not finite: it has NaN or infinity.")

@@ -1,0 +1,147 @@
+"""An implicit stage of a first-order system, condensed onto the trace.
+
+    M_q q' = b_u v + b_l vh + g,   M v' = -b_u'q - s_uu v - s_ul vh + f,
+    b_l'q + s_lu v + (s_ll + Y) vh = 0,
+
+so that, with X = s + a b'M_q^-1 b and z = the state before the stage, the stage k solves
+
+    M k_v + X_uu (z_v + a k_v) + X_ul m = f - b_u'(z_q + a M_q^-1 g),
+    X_lu (z_v + a k_v) + (X_ll + Y) m  = -b_l'(z_q + a M_q^-1 g),
+    k_q = M_q^-1 (b_u (z_v + a k_v) + b_l m + g).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from petsc4py import PETSc
+
+import numpy as np
+import numpy.typing as npt
+
+from hamfem.discretization.condensation import (
+    CondensedSolver,
+    add_from_trace,
+    add_local,
+    add_to_trace,
+    add_transposed,
+    by_columns,
+)
+from hamfem.discretization.local import Hybrid
+from hamfem.discretization.trace import Trace
+from hamfem.kernel import Kernel
+from hamfem.stage import Stage, Vecs
+
+Array = npt.NDArray[Any]
+
+
+@dataclass
+class FluxBlocks:
+    """The matrices of all cells of this rank, stored by columns where a step uses them.
+
+    Attributes:
+        M: The mass of v, (cells, n) or (cells, n, n).
+        M_q: The mass of q.
+        inverse: M_q^-1.
+        b_u, b_l: The coupling of q with v and with the traces.
+        c_u, c_l: M_q^-1 b.
+        s: The stabilisation s_uu, s_ul, s_ll.
+        X: b'M_q^-1 b as blocks uu, ul, ll.
+    """
+
+    M: Array
+    M_q: Array
+    inverse: Array
+    b_u: Array
+    b_l: Array
+    c_u: Array
+    c_l: Array
+    s: tuple[Array, Array, Array]
+    X: tuple[Array, Array, Array]
+
+    @classmethod
+    def of(cls, hybrid: Hybrid) -> FluxBlocks:
+        """All cells of this rank."""
+        rows: list[list[Array]] = [[] for _ in range(13)]
+        for B in hybrid.blocks(with_mass=True):
+            assert B.M_q is not None
+            t = np.swapaxes(B.b_u, 1, 2)
+            values = (
+                B.M, by_columns(B.M_q), np.linalg.inv(B.M_q), by_columns(B.b_u), by_columns(B.b_l),
+                by_columns(B.c_u), by_columns(B.c_l), B.s_uu, B.s_ul, B.s_ll,
+                t @ B.c_u, t @ B.c_l, np.swapaxes(B.b_l, 1, 2) @ B.c_l,
+            )  # fmt: skip
+            for row, value in zip(rows, values):
+                row.append(value)
+        joined = [np.concatenate(row) for row in rows]
+        s, X = (joined[7], joined[8], joined[9]), (joined[10], joined[11], joined[12])
+        return cls(*joined[:7], s, X)  # type: ignore[arg-type]
+
+
+def hybrid_stage(
+    system: Any, blocks: FluxBlocks, trace: Trace, Y_ll: Array | float, kernel: Kernel | None, a: complex
+) -> Stage:
+    """The stage above, for a real or complex a: one trace solve."""
+    number: Any = a.real if not a.imag else a
+    s, X = blocks.s, blocks.X
+    parts = [s[i] + number * X[i] for i in range(3)]
+    parts[2] = parts[2] + Y_ll
+    absolute = None
+    if a.imag:
+        neighbour = [s[i] + abs(a) * X[i] for i in range(3)]
+        neighbour[2] = neighbour[2] + Y_ll
+        absolute = (neighbour, abs(a))
+    solver = CondensedSolver(trace, blocks.M, parts, a, absolute)
+    dtype = solver.dtype
+    count = 2 if a.imag else 1
+    cells, n = blocks.b_u.shape[:2]
+    n_q = blocks.b_u.shape[2]
+    m, g_l = np.zeros(trace.length, dtype), np.zeros(trace.length, dtype)
+    k, force, v = (np.zeros((cells, n), dtype) for _ in range(3))
+    q, rate = np.zeros((cells, n_q), dtype), np.zeros((cells, n_q), dtype)
+    f_work = system.new_v()
+
+    def joined(x: Vecs, shape: tuple[int, int]) -> Array:
+        real = x[0].array_r.reshape(shape)
+        return real if count == 1 else real + 1j * x[1].array_r.reshape(shape)
+
+    def stage(zq: Vecs, zv: Vecs, g: Vecs | None, f: Vecs | None, kq: Vecs, kv: Vecs) -> None:
+        q[:] = joined(zq, (cells, n_q))
+        rate[:] = 0.0
+        if g is not None:
+            add_local(blocks.inverse, joined(g, (cells, n_q)), rate)
+            np.add(q, number * rate, out=q)
+        force[:] = 0.0
+        add_transposed(blocks.b_u, q, force)
+        np.negative(force, out=force)
+        if f is not None:
+            force[:] += joined(f, (cells, n))
+        g_l[:] = 0.0
+        add_to_trace(blocks.b_l, trace.slots, trace.size, q, g_l)
+        np.negative(g_l, out=g_l)
+        zv_local = joined(zv, (cells, n))
+        solver(zv_local, force, g_l, k, m)
+        for part, name in zip(kv, ("real", "imag")):
+            part.array[:] = getattr(k, name).reshape(-1)
+        if kernel is not None:
+            # The total force on a rigid motion is that of the loads alone.
+            for i, part in enumerate(kv):
+                if f is None:
+                    kernel.remove(part)
+                else:
+                    f[i].copy(f_work)
+                    kernel.match(part, f_work)
+            k[:] = joined(kv, (cells, n))
+        np.add(zv_local, number * k, out=v)
+        add_local(blocks.c_u, v, rate)
+        add_from_trace(blocks.c_l, trace.slots, trace.size, m, rate)
+        for part, name in zip(kq, ("real", "imag")):
+            part.array[:] = getattr(rate, name).reshape(-1)
+
+    return stage
+
+
+def cell_vector(comm: Any, length: int) -> PETSc.Vec:
+    """A vector with `length` entries on this rank."""
+    return PETSc.Vec().createMPI((length, PETSc.DETERMINE), comm=comm)

@@ -1,0 +1,449 @@
+"""The mixed method: a physics becomes a first-order system of flux and velocity.
+
+    (C^-1 q', r) = b(r; v, vh),   (rho v', w) = -b(q; w, 0) + (f, w),   <q(n), wh> = data,
+
+with q in RT_k of each cell, v in P_k, and the trace vh that keeps the normal flux continuous: the
+classical method on RT_k x DG_k, hybridised. Vectors q lie in the constrained space; the solver of
+M_q projects onto it with one trace solve, smaller than one with the mass of global RT_k functions.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from petsc4py import PETSc
+
+import basix
+import basix.ufl
+import numpy as np
+import numpy.typing as npt
+from dolfinx import fem
+
+from hamfem.discretization.broken import BrokenSpace, cell_function
+from hamfem.discretization.condensation import (
+    CondensedSolver,
+    TraceSolver,
+    add_from_trace,
+    add_local,
+    add_to_trace,
+    add_transposed,
+    by_columns,
+)
+from hamfem.discretization.hdg import cell_mass, checked_degree
+from hamfem.discretization.hybrid_stage import FluxBlocks, cell_vector, hybrid_stage
+from hamfem.discretization.local import BrokenFlux, Hybrid, RaviartThomas, legendre
+from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs
+from hamfem.discretization.start import Data, check_start, is_zero, steady
+from hamfem.discretization.trace import Trace
+from hamfem.flow import Half
+from hamfem.loads import Loads
+from hamfem.physics.boundary import Clamped, Free, Impedance
+from hamfem.physics.wave import Wave
+from hamfem.solvers import Solve
+from hamfem.stage import Stage
+from hamfem.state import State
+from hamfem.system import FirstOrder, _matched
+
+Array = npt.NDArray[Any]
+
+
+def mixed(wave: Wave, degree: int) -> FirstOrder:
+    """RT_degree x DG_degree (on intervals P_(degree+1) x DG_degree): order degree + 1 for both.
+
+    Args:
+        wave: The physics.
+        degree: k, at least 0.
+    """
+    k = checked_degree(degree)
+    cell = basix.CellType[wave.domain.cell]
+    flux: Any = BrokenFlux(cell, k + 1, 1) if wave.domain.dim == 1 else RaviartThomas(cell, k)
+    hybrid = Hybrid(wave, k, flux, None)
+    if not hybrid.cells.affine:
+        raise ValueError(
+            "the mixed method needs affine cells (triangles, tetrahedra, parallelograms), and some "
+            "cell of the mesh is not: take hf.cg or hf.hdg."
+        )
+    return MixedSystem(hybrid)
+
+
+class MixedSystem(FirstOrder):
+    """M_q dq/dt = -B'v - R_q q + g, M_v dv/dt = B q + f on fluxes with continuous normal part."""
+
+    def __init__(self, hybrid: Hybrid) -> None:
+        wave, size = hybrid.wave, hybrid.trace_size
+        self.hybrid = hybrid
+        blocks = self.blocks = FluxBlocks.of(hybrid)
+        self.cells, self.n, self.n_q = len(blocks.M), hybrid.size, hybrid.flux.size
+        comm = wave.domain.comm
+        clamped, walls = wave.facets(Clamped), wave.facets(Impedance)
+        self.trace = Trace(wave.domain, size, np.union1d(clamped, walls), wave.boundary)
+        self.stage_trace = (
+            self.trace if not wave.absorbing else Trace(wave.domain, size, clamped, wave.boundary)
+        )
+        self.wall = FacetSamples(hybrid, facet_pairs(wave.domain, walls))
+        self._Y = self.wall.mass(self.wall.impedance(wave))
+        M_v = cell_mass(comm, blocks.M)
+        lengths = [cell_vector(comm, self.cells * n).sizes for n in (self.n_q, self.n)]
+        M_q = PETSc.Mat().createPython((lengths[0], lengths[0]), _Local(self, blocks.M_q), comm=comm)
+        B = PETSc.Mat().createPython((lengths[1], lengths[0]), _Coupling(self), comm=comm)
+        R_q = None
+        if wave.absorbing:
+            R_q = PETSc.Mat().createPython(
+                (lengths[0], lengths[0]), _Local(self, by_columns(self._wall_damping())), comm=comm
+            )
+        for A in (M_q, B, R_q):
+            if A is not None:
+                A.setUp()
+        space = MixedSpace(hybrid, self)
+        super().__init__(M_q, M_v, B, R_q, kernel=space.rigid(M_v), space=space)
+        self.flux_loads = Loads(self._flux_loads(1), self.new_q())
+        loads = [*space.source_loads(self.new_v), *self._prescribed_flux()]
+        self.loads = Loads(loads, self.new_v())
+
+    def cellwise(self, x: PETSc.Vec, size: int) -> Array:
+        """A vector as (cells, size)."""
+        return x.array_r.reshape(self.cells, size)
+
+    def split(self, x: PETSc.Vec) -> tuple[Array, Array]:
+        """The cells' part of a velocity; there is no other."""
+        return self.cellwise(x, self.n), np.empty(0)
+
+    def _wall_damping(self) -> Array:
+        """R_q = b_l Y^-1 b_l' on the cells at absorbing walls."""
+        R, size = np.zeros((self.cells, self.n_q, self.n_q)), self.hybrid.trace_size
+        for cell, facet, Y in zip(self.wall.cells, self.wall.facets, self._Y):
+            b = self.blocks.b_l[cell, facet * size : (facet + 1) * size]
+            R[cell] += b.T @ np.linalg.solve(Y, b)
+        return R
+
+    @cached_property
+    def _inverse_q(self) -> tuple[Solve, None]:  # type: ignore[override]
+        return ConstrainedInverse(self, self.blocks.inverse, self.blocks.c_l), None
+
+    def shifted(self, c: float, a: float = 0.0) -> Solve:
+        """A solver of (M_v + c K) x = r with K = B M_q^-1 B', hybridised."""
+        if c == 0.0 or self.R_q is not None:
+            return super().shifted(c, a) if c == 0.0 else self._refuse()
+        solver = CondensedSolver(self.trace, self.blocks.M, self.blocks.X, complex(c))
+        zero, k = (np.zeros((self.cells, self.n)) for _ in range(2))
+        m = np.zeros(self.trace.length)
+
+        def solve(r: PETSc.Vec, x: PETSc.Vec) -> None:
+            solver(zero, self.cellwise(r, self.n), None, k, m)
+            x.array[:] = k.reshape(-1)
+
+        return _matched(solve, self.kernel)
+
+    def _refuse(self) -> Solve:
+        raise ValueError(
+            "a mixed method with absorbing walls damps its fluxes: take a Runge-Kutta method, such "
+            "as hf.Gauss, or hf.Verlet."
+        )
+
+    def stage(self, a: complex) -> Stage:
+        """A solver of k = L(z + a k) + load: one trace solve."""
+        a = complex(a)
+        if a == 0:
+            return super().stage(a) if self.R_q is None else self._explicit()
+        Y_ll: Array | float = 0.0
+        if self.hybrid.wave.absorbing:
+            size = self.hybrid.trace_size
+            Y_ll = np.zeros_like(self.blocks.s[2])
+            for cell, facet, Y in zip(self.wall.cells, self.wall.facets, self._Y):
+                part = slice(facet * size, (facet + 1) * size)
+                Y_ll[cell, part, part] += Y
+        return hybrid_stage(self, self.blocks, self.stage_trace, Y_ll, self.kernel, a)
+
+    def _explicit(self) -> Stage:
+        r_q, w_q = self.new_q(), self.new_q()
+        r_v = self.new_v()
+
+        def stage(zq: Any, zv: Any, g: Any, f: Any, kq: Any, kv: Any) -> None:
+            self._minus_transpose(zv[0], r_q)
+            self.R_q.mult(zq[0], w_q)  # type: ignore[union-attr]
+            r_q.axpy(-1.0, w_q)
+            if g is not None:
+                r_q.axpy(1.0, g[0])
+            self.flux_solve(r_q, kq[0])
+            self.restoring(zq[0], r_v)
+            if f is not None:
+                r_v.axpy(1.0, f[0])
+            self.mass_solve(r_v, kv[0])
+
+        return stage
+
+    @cached_property
+    def drift(self) -> Half:
+        """M_q dq/dt = -B'v - R_q q + g, v standing still."""
+        half = FirstOrder.drift.func(self)  # type: ignore[attr-defined]
+
+        def damped(a: float) -> Solve:
+            M_q = np.swapaxes(self.blocks.M_q, 1, 2) + a * self._wall_damping()
+            inverse = np.linalg.inv(M_q)
+            b_l = np.swapaxes(self.blocks.b_l, 1, 2)
+            return ConstrainedInverse(self, inverse, by_columns(inverse @ b_l))
+
+        return Half(half.new, half.force, half.solve, damped, half.R, half.loads, half.scaled, True)
+
+    # ------------------------------------------------------------ loads
+
+    def _flux_loads(self, derivative: int) -> list[Any]:
+        """<du_D/dt, r(n)> on clamped sides, <g / Y, r(n)> on absorbing walls."""
+        loads: list[Any] = []
+        for condition in self.hybrid.wave.boundary:
+            if not isinstance(condition, Clamped | Impedance) or condition.value is None:
+                continue
+            samples = self._samples(condition)
+            Y = None
+            if isinstance(condition, Impedance):
+                Y = samples.mass(samples.impedance(self.hybrid.wave))
+
+            def response(v: Array, samples: FacetSamples = samples, Y: Array | None = Y) -> PETSc.Vec:
+                vh = samples.project(v) if Y is None else np.linalg.solve(
+                    Y, samples.moments(v)[..., None])[..., 0]
+                return self._pull(samples, vh)
+
+            order = derivative if Y is None else 0
+            loads += data_loads(condition.value, samples, response, order)
+        return loads
+
+    def _samples(self, condition: Any) -> FacetSamples:
+        domain = self.hybrid.wave.domain
+        return FacetSamples(self.hybrid, facet_pairs(domain, domain.facets(*condition.names)))
+
+    def _pull(self, samples: FacetSamples, vh: Array) -> PETSc.Vec:
+        """b_l vh for traces on some facets."""
+        size, r = self.hybrid.trace_size, np.zeros((self.cells, self.n_q))
+        for cell, facet, value in zip(samples.cells, samples.facets, vh):
+            r[cell] += value @ self.blocks.b_l[cell, facet * size : (facet + 1) * size]
+        x = self.new_q()
+        x.array[:] = r.reshape(-1)
+        return x
+
+    def lift(self, samples: FacetSamples, values: Array) -> PETSc.Vec:
+        """The flux of least energy that goes through some free facets as prescribed."""
+        inverse = self._inverse_q[0]
+        assert isinstance(inverse, ConstrainedInverse)
+        g, size = np.zeros(self.trace.length), self.hybrid.trace_size
+        slots = self.trace.slots[samples.cells, samples.facets][:, None] * size + np.arange(size)
+        g[slots.ravel()] = samples.moments(values).ravel()
+        x = self.new_q()
+        inverse.lift(g, x)
+        return x
+
+    def _prescribed_flux(self) -> list[Any]:
+        """B times the lift of prescribed fluxes, which is orthogonal to all admissible fluxes."""
+        loads: list[Any] = []
+        for condition in self.hybrid.wave.boundary:
+            if isinstance(condition, Free) and condition.value is not None:
+                samples = self._samples(condition)
+
+                def response(values: Array, samples: FacetSamples = samples) -> PETSc.Vec:
+                    f = self.new_v()
+                    self.B.mult(self.lift(samples, values), f)
+                    return f
+
+                loads += data_loads(condition.value, samples, response)
+        return loads
+
+
+class ConstrainedInverse:
+    """q of M_q q = r + b_l m, b_l'q = 0: the inverse of M_q on fluxes with continuous normal part."""
+
+    def __init__(self, system: MixedSystem, inverse: Array, c_l: Array) -> None:
+        self.system, self.inverse, self.c_l = system, np.ascontiguousarray(inverse), c_l
+        b_l = system.blocks.b_l  # by columns: (cells, m, n_q)
+        self._solve = TraceSolver(system.trace, np.matmul(b_l, np.swapaxes(c_l, 1, 2)))
+        self._r, self._m = (np.zeros(system.trace.length) for _ in range(2))
+        self._q = np.zeros((system.cells, system.n_q))
+
+    def __call__(self, r: PETSc.Vec, x: PETSc.Vec) -> None:
+        """The flux of the force r."""
+        q, trace = self._q, self.system.trace
+        q[:] = 0.0
+        add_local(self.inverse, self.system.cellwise(r, self.system.n_q), q)
+        self._r[:] = 0.0
+        add_to_trace(self.system.blocks.b_l, trace.slots, trace.size, q, self._r)
+        np.negative(self._r, out=self._r)
+        self._solve(self._r, self._m)
+        add_from_trace(self.c_l, trace.slots, trace.size, self._m, q)
+        x.array[:] = q.reshape(-1)
+
+    def lift(self, g: Array, x: PETSc.Vec) -> None:
+        """The q = M_q^-1 b_l m with b_l'q = g."""
+        self._solve(g, self._m)
+        self._q[:] = 0.0
+        trace = self.system.trace
+        add_from_trace(self.c_l, trace.slots, trace.size, self._m, self._q)
+        x.array[:] = self._q.reshape(-1)
+
+
+class _Local:
+    """A symmetric matrix of blocks, one for each cell."""
+
+    def __init__(self, system: MixedSystem, blocks: Array) -> None:
+        self.system, self.blocks = system, np.ascontiguousarray(blocks)
+        self._y = np.zeros(self.blocks.shape[:2])
+
+    def mult(self, mat: PETSc.Mat, x: PETSc.Vec, y: PETSc.Vec) -> None:
+        """Y = A x."""
+        self._y[:] = 0.0
+        add_local(self.blocks, self.system.cellwise(x, self._y.shape[1]), self._y)
+        y.array[:] = self._y.reshape(-1)
+
+    def getDiagonal(self, mat: PETSc.Mat, d: PETSc.Vec) -> None:
+        """The diagonal."""
+        d.array[:] = np.einsum("cii->ci", self.blocks).reshape(-1)
+
+
+class _Coupling:
+    """B = -b_u', cell by cell."""
+
+    def __init__(self, system: MixedSystem) -> None:
+        self.system = system
+        self._v = np.zeros((system.cells, system.n))
+        self._q = np.zeros((system.cells, system.n_q))
+
+    def mult(self, mat: PETSc.Mat, q: PETSc.Vec, f: PETSc.Vec) -> None:
+        """B q."""
+        system = self.system
+        self._v[:] = 0.0
+        add_transposed(system.blocks.b_u, system.cellwise(q, system.n_q), self._v)
+        np.negative(self._v.reshape(-1), out=f.array)
+
+    def multTranspose(self, mat: PETSc.Mat, v: PETSc.Vec, r: PETSc.Vec) -> None:
+        """B'v."""
+        system = self.system
+        self._q[:] = 0.0
+        add_local(system.blocks.b_u, system.cellwise(v, system.n), self._q)
+        np.negative(self._q.reshape(-1), out=r.array)
+
+
+class MixedSpace(BrokenSpace):
+    """Fluxes in RT_k of each cell, velocities in P_k."""
+
+    def state(self, system: Any, u: Any, v: Any, start: str) -> State:
+        """v by projection; the flux of the steady problem with the data of u, or its projection."""
+        check_start(start)
+        velocity = self.vector(self.project(v, "the initial v"), system.new_v)
+        data = Data(self.wave, u, self.hybrid.degree + 2)
+        if start == "projection":
+            r = system.new_q()
+            r.array[:] = self.flux_moments(data).reshape(-1)
+            q = system.new_q()
+            system.flux_solve(r, q)
+            return State(q, velocity)
+        q = system.new_q()
+        loads = Loads(system._flux_loads(0), system.new_q())
+        if loads:
+            g = system.new_q()
+            loads.add([0.0], [1.0], g)
+            system.flux_solve(g, q)
+        if is_zero(u) and not loads:
+            return State(q, velocity)
+        # K w = F + B q_D, q = q_D + F w with the flux F w of the displacement w
+        F = self.vector(self.steady_force(data), system.new_v)
+        f, change = system.new_v(), system.new_q()
+        system.B.mult(q, f)
+        F.axpy(1.0, f)
+        for lift in self.lifts(0.0):
+            system.B.mult(lift, f)
+            F.axpy(1.0, f)
+        w = self.steady(system, F)
+        system.flux(w, change)
+        q.axpy(1.0, change)
+        return State(q, velocity)
+
+    def steady(self, system: Any, F: PETSc.Vec) -> PETSc.Vec:
+        """K w = F."""
+        if not self.wave.absorbing:
+            return steady(system, F, self.wave.slowest_crossing)
+        raise ValueError(
+            "the steady start of a mixed method does not know absorbing walls: take "
+            "start='projection'."
+        )
+
+    def flux_moments(self, data: Data) -> Array:
+        """(D u0, r) for every flux r, (cells, fluxes)."""
+        parts = [np.zeros((0, self.hybrid.flux.size))]
+        for _, cells in self.hybrid.batches():
+            points = cells.volume(self.quadrature)
+            C = self.wave.C.at(cells.cells, points.X, points.x)
+            q = data.flux(cells, points)
+            if C.ndim == 2:
+                strain = q / C[..., None]
+            else:
+                C = np.broadcast_to(C, (*q.shape, q.shape[-1]))
+                strain = np.linalg.solve(C, q[..., None])[..., 0]
+            basis = self.hybrid.flux.basis(cells, points)
+            G = (strain * points.weights[..., None])[..., None]
+            parts.append(self.hybrid.flux.moments(basis, G)[..., 0])
+        return np.concatenate(parts)
+
+    def lifts(self, t: float) -> list[PETSc.Vec]:
+        """The lifts of prescribed fluxes at time t."""
+        result = []
+        for condition in self.wave.boundary:
+            if isinstance(condition, Free) and condition.value is not None:
+                samples = self.system._samples(condition)
+                value = condition.value
+                if hasattr(value, "shape"):
+                    values = value.amplitude(t) * samples.values(value.shape)
+                else:
+                    values = samples.call(value.value, t)
+                result.append(self.system.lift(samples, values))
+        return result
+
+    # ------------------------------------------------------------ fields
+
+    @cached_property
+    def _to_broken(self) -> tuple[Array, fem.FunctionSpace]:
+        """The map from fluxes to components in P_(k+1), which hold RT_k, and their space."""
+        degree = self.hybrid.degree + 1
+        element = legendre(self.hybrid.cells.type, degree)
+        parts = []
+        components = len(self.wave.symbol)
+        for _, cells in self.hybrid.batches():
+            points = cells.volume(2 * degree)
+            phi = element.tabulate(0, points.X)[0, :, :, 0]
+            basis = self.hybrid.flux.basis(cells, points)
+            n, p = points.weights.shape
+            scaled = points.weights[:, :, None] * phi / points.weights.sum(axis=1)[:, None, None]
+            scaled *= basix.cell.volume(self.hybrid.cells.type)
+            G = np.einsum("ab,cpf->cpabf", np.eye(components), scaled).reshape(n, p, components, -1)
+            parts.append(np.swapaxes(self.hybrid.flux.moments(basis, G), 1, 2))
+        space = basix.ufl.blocked_element(
+            basix.ufl.element(
+                "Lagrange", self.domain.cell, degree,
+                lagrange_variant=basix.LagrangeVariant.legendre, discontinuous=True,
+            ),
+            shape=(components,),
+        )  # fmt: skip
+        return np.concatenate(parts), fem.functionspace(self.domain.mesh, space)
+
+    def fields(self, state: State) -> dict[str, fem.Function]:
+        """v, q, and the postprocessed v_star in P_(k+1)."""
+        system = self.system
+        velocity = system.cellwise(state.v, system.n)
+        total = state.q.copy()
+        for lift in self.lifts(state.t):
+            total.axpy(1.0, lift)
+        to_broken, V_q = self._to_broken
+        q = np.matmul(to_broken, system.cellwise(total, system.n_q)[..., None])[..., 0]
+        q = q.reshape(len(q), len(self.wave.symbol), -1)
+        rate = system.new_q()
+        system.flux(state.v, rate)
+        if system.flux_loads:
+            g, extra = system.new_q(), system.new_q()
+            system.flux_loads.add([state.t], [1.0], g)
+            system.flux_solve(g, extra)
+            rate.axpy(1.0, extra)
+        flux = system.cellwise(rate, system.n_q)
+        return {
+            "v": self.function(velocity, "v"),
+            "q": cell_function(V_q, q, "q"),
+            "v_star": self.postprocessed.function(velocity, flux, "v_star"),
+        }
+
+
