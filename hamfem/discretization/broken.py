@@ -17,7 +17,7 @@ from hamfem.discretization.geometry import Cells
 from hamfem.discretization.local import Hybrid
 from hamfem.discretization.postprocess import Postprocessed
 from hamfem.discretization.sampling import FacetSamples, sample, source_load
-from hamfem.discretization.start import Data, check_start, is_zero, steady
+from hamfem.discretization.start import INTERPOLATION, Data, check_start, is_zero, steady
 from hamfem.loads import Load
 from hamfem.physics.boundary import Clamped
 from hamfem.state import State
@@ -123,7 +123,7 @@ class BrokenSpace:
 
     def start(self, system: Any, f: Any, what: str, start: str, derivative: int) -> PETSc.Vec:
         """One half of the state."""
-        data = Data(self.wave, f, self.hybrid.degree + 2)
+        data = Data(self.wave, f, self.hybrid.degree + INTERPOLATION)
         cells = self.project(f, f"the initial {what}")
         projected = self.vector(cells, system.new_q)
         if system.massless:

@@ -34,7 +34,7 @@ from hamfem.discretization.hdg import cell_mass, checked_degree
 from hamfem.discretization.hybrid_stage import FluxBlocks, cell_vector, hybrid_stage
 from hamfem.discretization.local import BrokenFlux, Hybrid, RaviartThomas, legendre
 from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs
-from hamfem.discretization.start import Data, check_start, is_zero, steady
+from hamfem.discretization.start import INTERPOLATION, Data, check_start, is_zero, steady
 from hamfem.discretization.trace import Trace
 from hamfem.flow import Half
 from hamfem.loads import Loads
@@ -327,7 +327,7 @@ class MixedSpace(BrokenSpace):
         """v by projection; the flux of the steady problem with the data of u, or its projection."""
         check_start(start)
         velocity = self.vector(self.project(v, "the initial v"), system.new_v)
-        data = Data(self.wave, u, self.hybrid.degree + 2)
+        data = Data(self.wave, u, self.hybrid.degree + INTERPOLATION)
         if start == "projection":
             r = system.new_q()
             r.array[:] = self.flux_moments(data).reshape(-1)

@@ -16,7 +16,7 @@ from dolfinx import fem, la
 
 from hamfem.discretization.geometry import Cells
 from hamfem.discretization.sampling import FacetPoints, sample
-from hamfem.discretization.start import Data, check_start, is_number, is_zero, steady
+from hamfem.discretization.start import INTERPOLATION, Data, check_start, is_number, is_zero, steady
 from hamfem.domain import Domain
 from hamfem.loads import Load, SampledLoad
 from hamfem.physics.boundary import Clamped
@@ -255,7 +255,7 @@ class NodalSpace:
         check_start(start)
         halves = []
         for derivative, (name, f) in enumerate((("u", u), ("v", v))):
-            data = Data(self.wave, f, self.samples.element.degree + 2)
+            data = Data(self.wave, f, self.samples.element.degree + INTERPOLATION)
             projected = self._projection(system, f, name)
             if start == "projection" or (is_number(f) and not self.moving):
                 halves.append(projected)

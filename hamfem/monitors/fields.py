@@ -29,7 +29,7 @@ class Fields:
         fields.pvd    a list of .vtu files in the folder `fields`; opened by every ParaView and by
                       PyVista; complete after each call; a run that is continued from a
                       checkpoint goes on in it
-        fields.bp     ADIOS2 (VTX) with the mesh written once, for large runs; always replaced, so
+        fields.bp     ADIOS2 (VTX): one folder for all times, for large runs; always replaced, so
                       that a continued run needs another name
 
     Args:
@@ -106,13 +106,10 @@ class Fields:
 class _Adios:
     """A .bp file by DOLFINx."""
 
-    def __init__(
-        self, comm: MPI.Comm, path: Path, functions: dict[str, Any], state: State
-    ) -> None:
+    def __init__(self, comm: MPI.Comm, path: Path, functions: dict[str, Any], state: State) -> None:
         mesh = next(iter(functions.values())).function_space.mesh
-        self._writer = io.VTXWriter(
-            mesh.comm, str(path), list(functions.values()), mesh_policy=io.VTXMeshPolicy.reuse
-        )
+        # The mesh goes with every time: VTK 9.6 fails at the second time of a file that has it once.
+        self._writer = io.VTXWriter(mesh.comm, str(path), list(functions.values()))
 
     def write(self, state: State) -> None:
         """Write the present values of the functions."""

@@ -250,7 +250,9 @@ def _numbers(path: Path, names: tuple[str, ...], lines: list[str]) -> Array:
         rows = [[float(x) for x in line.split(",")] for line in lines]
         return np.array(rows, dtype=float).reshape(len(rows), len(names))
     except ValueError:
-        raise ValueError(f"'{path}' is damaged: a row does not have {len(names)} numbers.") from None
+        raise ValueError(
+            f"'{path}' is damaged: a row does not have {len(names)} numbers."
+        ) from None
 
 
 def _column(rows: Array, names: tuple[str, ...], name: str, path: Path) -> npt.NDArray:

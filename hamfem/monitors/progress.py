@@ -76,7 +76,9 @@ class Progress:
     def _begin(self, state: State) -> None:
         self._comm = self.system.comm if self.system is not None else state.q.comm.tompi4py()
         self._t0, self._step0 = (
-            (state.t, state.step) if state.clock is None else (state.clock.origin, state.clock.first)
+            (state.t, state.step)
+            if state.clock is None
+            else (state.clock.origin, state.clock.first)
         )
         if self.t_end == self._t0:
             self._t0, self._step0 = state.t, state.step

@@ -228,7 +228,12 @@ def test_another_run_replaces_the_file(shared_tmp_path):
 def test_a_file_without_rows_is_begun_again(shared_tmp_path):
     system, state = oscillator()
     path = shared_tmp_path / "h.csv"
-    for text in ("", "# hamf", "# hamfem\nstep,t,ene", "# hamfem\nstep,t,energy,drift,work,outflow\n0,"):
+    for text in (
+        "",
+        "# hamf",
+        "# hamfem\nstep,t,ene",
+        "# hamfem\nstep,t,energy,drift,work,outflow\n0,",
+    ):
         write(path, text)
         state.step = 3
         History(path, system)(state)
