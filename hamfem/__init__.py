@@ -4,6 +4,7 @@ from hamfem import dolfinx_versions as dolfinx_versions  # first: says what is w
 from hamfem import exact as exact
 from hamfem._version import version as __version__
 from hamfem.discretization.cg import cg
+from hamfem.discretization.dissipative_hdg import dissipative_hdg
 from hamfem.discretization.hdg import hdg
 from hamfem.discretization.mixed import mixed
 from hamfem.domain import Domain, box, read_mesh
@@ -77,6 +78,7 @@ __all__ = [
     "__version__",
     "box",
     "cg",
+    "dissipative_hdg",
     "exact",
     "hdg",
     "linear_invariants",

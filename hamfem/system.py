@@ -63,6 +63,8 @@ class _System:
 
     M: PETSc.Mat
     space: Space | None
+    # Unknowns without mass, such as traces on absorbing walls, are for implicit methods only.
+    massless = False
     new_q: Callable[[], PETSc.Vec]
     new_v: Callable[[], PETSc.Vec]
 
@@ -122,8 +124,6 @@ class SecondOrder(_System):
     """
 
     R_q = None
-    # Unknowns without mass, such as traces on absorbing walls, are for implicit methods only.
-    massless = False
 
     def __init__(
         self,

@@ -105,11 +105,14 @@ class Trace:
             local.array[:] = array[: self.unknowns]
         out.ghostUpdate(PETSc.InsertMode.ADD, PETSc.ScatterMode.REVERSE)
 
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """The global numbers of the unknowns of each cell, -1 for known ones: (cells, m)."""
+        dofs = self._touched[:, :, None] * self.size + np.arange(self.size)
+        return np.where(self._touched[:, :, None] >= 0, dofs, -1).reshape(len(dofs), -1)
+
     def matrix(self, blocks: npt.NDArray) -> PETSc.Mat:
         """The matrix of the unknowns from the cells' blocks, shape (cells, m, m)."""
-        s = self.size
-        dofs = self._touched[:, :, None] * s + np.arange(s)
-        dofs = np.where(self._touched[:, :, None] >= 0, dofs, -1).reshape(len(dofs), -1)
+        s, dofs = self.size, self.numbers()
         m = dofs.shape[1]
         rows, columns = np.repeat(dofs, m, axis=1).ravel(), np.tile(dofs, (1, m)).ravel()
         keep = (rows >= 0) & (columns >= 0)

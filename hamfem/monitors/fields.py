@@ -10,7 +10,6 @@ from mpi4py import MPI
 
 import basix
 import basix.ufl
-import numpy as np
 from dolfinx import fem, io
 
 from hamfem import dolfinx_versions
@@ -50,7 +49,7 @@ class Fields:
         self.names = [names] if isinstance(names, str) else names and list(names)
         if self.path.suffix not in (".pvd", ".bp"):
             raise ValueError(
-                f"fields are written as .pvd or .bp and '{self.path}' is neither: change the ending."
+                f"fields are written as .pvd or .bp and '{self.path}' is neither: change it."
             )
         if self.path.suffix == ".bp" and not hasattr(io, "VTXWriter"):
             raise RuntimeError(
@@ -108,7 +107,7 @@ class _Adios:
 
     def __init__(self, comm: MPI.Comm, path: Path, functions: dict[str, Any], state: State) -> None:
         mesh = next(iter(functions.values())).function_space.mesh
-        # The mesh goes with every time: VTK 9.6 fails at the second time of a file that has it once.
+        # The mesh goes with every time: if it is there only once, VTK 9.6 fails at the second.
         self._writer = io.VTXWriter(mesh.comm, str(path), list(functions.values()))
 
     def write(self, state: State) -> None:

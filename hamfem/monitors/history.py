@@ -97,7 +97,7 @@ class History:
                 f" to {', '.join(columns)}: a history keeps its columns."
             )
         columns["drift"] = self._balance.drift(columns["energy"], state.work, state.outflow)
-        row = [state.step, *map(float, list(columns.values())[1:])]
+        row = [int(state.step), *map(float, list(columns.values())[1:])]
         on_root(self._comm, lambda: self._write(",".join(map(repr, row)) + "\n"))
         self._numbers.extend(row)
 
@@ -280,7 +280,7 @@ def _named(extra: Mapping[str, Quantity] | Iterable[Quantity]) -> dict[str, Quan
     if isinstance(extra, Mapping):
         named = dict(extra)
     else:
-        quantities = [extra] if callable(extra) else list(extra)
+        quantities: list[Quantity] = list(extra)
         named = {getattr(f, "name", f"extra_{i}"): f for i, f in enumerate(quantities)}
         if len(named) < len(quantities):
             raise ValueError("two extra quantities have one name: give them as {name: quantity}.")

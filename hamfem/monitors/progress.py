@@ -74,7 +74,8 @@ class Progress:
     # ------------------------------------------------------------ the same on every rank
 
     def _begin(self, state: State) -> None:
-        self._comm = self.system.comm if self.system is not None else state.q.comm.tompi4py()
+        comm = self.system.comm if self.system is not None else state.q.comm.tompi4py()
+        self._comm = comm
         self._t0, self._step0 = (
             (state.t, state.step)
             if state.clock is None
@@ -83,14 +84,14 @@ class Progress:
         if self.t_end == self._t0:
             self._t0, self._step0 = state.t, state.step
         stream = self.file or sys.stderr
-        terminal = self._comm.rank == 0 and stream.isatty()
+        terminal = comm.rank == 0 and stream.isatty()
         # Without a system the other ranks have nothing to do and need not know.
-        self._terminal = self._comm.bcast(terminal) if self.system is not None else terminal
+        self._terminal = comm.bcast(terminal) if self.system is not None else terminal
         self._by_tenths = not self._terminal and self.t_end is not None
         self._wait = self.interval or (0.5 if self._terminal else 60.0)
         self._start = self._last = time.monotonic()
         self._last_calls, self._first_step = 0, state.step
-        if self._terminal and self._comm.rank == 0:
+        if self._terminal and comm.rank == 0:
             from tqdm import tqdm
 
             self._bar = tqdm(

@@ -47,7 +47,7 @@ class Collection:
     """
 
     def __init__(
-        self, comm: MPI.Comm, path: Path, functions: Mapping[str, Any], state: State
+        self, comm: MPI.Intracomm, path: Path, functions: Mapping[str, Any], state: State
     ) -> None:
         self.comm, self.path, self.functions = comm, path, functions
         self.folder = path.with_suffix("")

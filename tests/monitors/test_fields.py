@@ -1,4 +1,4 @@
-"""Fields for ParaView, read back by VTK: the same polynomials on any element and number of ranks."""
+"""Fields for ParaView, read back by VTK: the same polynomials for any element, on any ranks."""
 
 import math
 import os
@@ -422,7 +422,7 @@ def test_wrong_calls_give_one_sentence(shared_tmp_path):
     for path in ("u.vtu", "u.xdmf", "u"):
         with pytest.raises(ValueError, match=rf"as \.pvd or \.bp and '.*{path}' is neither"):
             Fields(shared_tmp_path / path, system)
-    with pytest.raises(FileNotFoundError, match="no folder '.*missing' for the file 'u.pvd'"):
+    with pytest.raises(FileNotFoundError, match=r"no folder '.*missing' for the file 'u.pvd'"):
         Fields(shared_tmp_path / "missing" / "u.pvd", system)
     path = shared_tmp_path / "u.pvd"
     for every in (0, -1, 0.5):

@@ -1,4 +1,4 @@
-"""The progress of a run: what is shown, how rarely the energy is asked for, on any number of ranks."""
+"""The progress of a run: what is shown, and how rarely the energy is asked for."""
 
 import io
 import re

@@ -1,0 +1,219 @@
+"""Dissipative HDG: the jump of the velocity is damped, and the trace follows from its neighbours.
+
+    (C^-1 q', r) = b(r; v, vh),   (rho v', w) = -b(q; w, 0) - <tau (v - vh), w> + (f, w),
+    <q(n) - tau (v - vh), wh> + <Y vh, wh> = data,   d(energy)/dt = -<tau (v - vh), v - vh> - <Y vh, vh>.
+
+The trace is local to a facet: (s_ll + Y) vh = data - b_l'q - s_lu v, so that with G = s_ll + Y
+
+    M_q q' = -B'v - R_q q,   M_v v' = B q - R_v v,
+    B = -b_u' + s_ul G^-1 b_l',   R_q = b_l G^-1 b_l',   R_v = s_uu - s_ul G^-1 s_lu.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from petsc4py import PETSc
+
+import basix
+import numpy as np
+import numpy.typing as npt
+from dolfinx import fem
+
+from hamfem.discretization.assembly import assembled
+from hamfem.discretization.broken import cell_function
+from hamfem.discretization.hdg import cell_mass, checked_degree, checked_tau, hdg
+from hamfem.discretization.hybrid_stage import FluxBlocks, hybrid_stage
+from hamfem.discretization.local import BrokenFlux, Hybrid
+from hamfem.discretization.mixed import MixedSpace
+from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs
+from hamfem.discretization.start import INTERPOLATION, Data, check_start
+from hamfem.discretization.trace import Trace
+from hamfem.loads import Loads
+from hamfem.physics.boundary import Clamped, Impedance, Periodic
+from hamfem.physics.wave import Wave
+from hamfem.solvers import inverse_blocks
+from hamfem.stage import Stage
+from hamfem.state import State
+from hamfem.system import FirstOrder
+
+Array = npt.NDArray[Any]
+
+
+def dissipative_hdg(wave: Wave, degree: int, tau: float | None = None) -> FirstOrder:
+    """HDG for the first-order system, with P_degree for velocity, flux and trace.
+
+    Args:
+        wave: The physics.
+        degree: k, at least 0; v and q converge with order k + 1.
+        tau: The stabilisation, by default the impedance sqrt(rho C) of the cell.
+    """
+    k = checked_degree(degree)
+    count = wave.domain.mesh.topology.index_map(wave.domain.dim).size_local
+    cells = np.arange(count, dtype=np.int32)
+    if tau is None:
+        values = np.sqrt(wave.rho.largest(cells) * wave.C.largest(cells))
+    else:
+        values = np.full(count, checked_tau(tau))
+    flux = BrokenFlux(basix.CellType[wave.domain.cell], k, len(wave.symbol))
+    return DissipativeSystem(Hybrid(wave, k, flux, values))
+
+
+class DissipativeSystem(FirstOrder):
+    """The system above, with sparse matrices for explicit methods and condensed implicit stages."""
+
+    def __init__(self, hybrid: Hybrid) -> None:
+        wave, size = hybrid.wave, hybrid.trace_size
+        comm = wave.domain.comm
+        self.hybrid = hybrid
+        blocks = self.blocks = FluxBlocks.of(hybrid)
+        self.cells, self.n, self.n_q = len(blocks.M), hybrid.size, hybrid.flux.size
+        self.trace = Trace(wave.domain, size, wave.facets(Clamped), wave.boundary)
+        self.wall = FacetSamples(hybrid, facet_pairs(wave.domain, wave.facets(Impedance)))
+        self._Y_ll: Array | float = 0.0
+        if wave.absorbing:
+            self._Y_ll = np.zeros_like(blocks.s[2])
+            Y = self.wall.mass(self.wall.impedance(wave))
+            for cell, facet, value in zip(self.wall.cells, self.wall.facets, Y):
+                part = slice(facet * size, (facet + 1) * size)
+                self._Y_ll[cell, part, part] += value
+        G = self.trace.matrix(blocks.s[2] + self._Y_ll)
+        self._G_inverse = inverse_blocks(_facet_blocks(G, size))
+        assert self._G_inverse is not None
+        C = self._coupling(np.swapaxes(blocks.b_l, 1, 2), self.n_q)
+        S = self._coupling(blocks.s[1], self.n)
+        self._C, self._S = C, S
+        b_u = self._local(np.swapaxes(blocks.b_u, 1, 2))
+        B = b_u.transpose(PETSc.Mat())
+        B.scale(-1.0)
+        CG, SG = C.matMult(self._G_inverse), S.matMult(self._G_inverse)
+        B.axpy(1.0, SG.matTransposeMult(C), PETSc.Mat.Structure.DIFFERENT_NONZERO_PATTERN)
+        R_q = CG.matTransposeMult(C)
+        R_v = self._local(blocks.s[0])
+        R_v.axpy(-1.0, SG.matTransposeMult(S), PETSc.Mat.Structure.DIFFERENT_NONZERO_PATTERN)
+        M_q = cell_mass(comm, np.swapaxes(blocks.M_q, 1, 2))
+        M_v = cell_mass(comm, blocks.M)
+        space = DissipativeSpace(hybrid, self)
+        super().__init__(M_q, M_v, B, R_q, R_v, kernel=space.rigid(M_v), space=space)
+        loads, flux_loads = self._boundary_loads()
+        self.loads = Loads([*space.source_loads(self.new_v), *loads], self.new_v())
+        self.flux_loads = Loads(flux_loads, self.new_q())
+
+    def _local(self, values: Array) -> PETSc.Mat:
+        """A matrix of cell blocks, (cells, rows, columns)."""
+        comm, (cells, r, c) = self.hybrid.wave.domain.comm, values.shape
+        rows = (comm.exscan(cells * r) or 0) + np.arange(cells * r).reshape(cells, r, 1)
+        columns = (comm.exscan(cells * c) or 0) + np.arange(cells * c).reshape(cells, 1, c)
+        shape = values.shape
+        return assembled(comm, np.broadcast_to(rows, shape).ravel(),
+                         np.broadcast_to(columns, shape).ravel(), values.ravel(),
+                         cells * r, cells * c)  # fmt: skip
+
+    def _coupling(self, values: Array, size: int) -> PETSc.Mat:
+        """Cells times traces, from (cells, size, m)."""
+        comm, trace = self.hybrid.wave.domain.comm, self.trace
+        first = comm.exscan(self.cells * size) or 0
+        rows = first + np.arange(self.cells * size).reshape(self.cells, size, 1)
+        columns = trace.numbers()[:, None, :]
+        rows, columns = np.broadcast_to(rows, values.shape), np.broadcast_to(columns, values.shape)
+        keep = columns >= 0
+        return assembled(comm, rows[keep], columns[keep], values[keep], self.cells * size,
+                         trace.blocks * trace.size)  # fmt: skip
+
+    def cellwise(self, x: PETSc.Vec, size: int) -> Array:
+        """A vector as (cells, size)."""
+        return x.array_r.reshape(self.cells, size)
+
+    def split(self, x: PETSc.Vec) -> tuple[Array, Array]:
+        """The cells' part of a velocity; there is no other."""
+        return self.cellwise(x, self.n), np.empty(0)
+
+    def stage(self, a: complex) -> Stage:
+        """A solver of k = L(z + a k) + load: one trace solve."""
+        if a == 0:
+            return super().stage(a)
+        kernel = None if self.hybrid.wave.absorbing else self.kernel
+        return hybrid_stage(self, self.blocks, self.trace, self._Y_ll, kernel, complex(a))
+
+    def _boundary_loads(self) -> tuple[list[Any], list[Any]]:
+        """What prescribed velocities and fluxes do to v and to q."""
+        loads: tuple[list[Any], list[Any]] = ([], [])
+        trace, size = self.trace, self.hybrid.trace_size
+        domain = self.hybrid.wave.domain
+        for condition in self.hybrid.wave.boundary:
+            if isinstance(condition, Periodic) or condition.value is None:
+                continue
+            samples = FacetSamples(self.hybrid, facet_pairs(domain, domain.facets(*condition.names)))
+            slots = trace.slots[samples.cells, samples.facets][:, None] * size + np.arange(size)
+            for half, (matrix, blocks, new, sign) in enumerate((
+                (self._S, by_rows(self.blocks.s[1]), self.new_v, -1.0),
+                (self._C, self.blocks.b_l, self.new_q, 1.0),
+            )):  # fmt: skip
+
+                def response(values: Array, samples: FacetSamples = samples, slots: Array = slots,
+                             matrix: PETSc.Mat = matrix, blocks: Array = blocks, new: Any = new,
+                             sign: float = sign,
+                             clamped: bool = isinstance(condition, Clamped)) -> PETSc.Vec:  # fmt: skip
+                    x = new()
+                    if clamped:
+                        r = np.zeros((self.cells, blocks.shape[2]))
+                        for cell, facet, vh in zip(samples.cells, samples.facets,
+                                                   samples.project(values)):  # fmt: skip
+                            r[cell] += vh @ blocks[cell, facet * size : (facet + 1) * size]
+                        x.array[:] = sign * r.reshape(-1)
+                        return x
+                    g = np.zeros(trace.length)
+                    g[slots.ravel()] = samples.moments(values).ravel()
+                    moments, vh = trace.vector(), trace.vector()
+                    trace.scatter(g, moments)
+                    self._G_inverse.mult(moments, vh)
+                    matrix.mult(vh, x)
+                    x.scale(sign)
+                    return x
+
+                order = 1 if isinstance(condition, Clamped) else 0
+                loads[half].extend(data_loads(condition.value, samples, response, order))
+        return loads
+
+
+def by_rows(A: Array) -> Array:
+    """(cells, n, m) as (cells, m, n)."""
+    return np.swapaxes(A, 1, 2)
+
+
+def _facet_blocks(G: PETSc.Mat, size: int) -> PETSc.Mat:
+    """G without the zeros between different facets, which its pattern has."""
+    first, _ = G.getOwnershipRange()
+    indptr, indices, data = G.getValuesCSR()
+    rows = first + np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
+    keep = rows // size == indices // size
+    n = len(indptr) - 1
+    return assembled(G.comm.tompi4py(), rows[keep], indices[keep], data[keep], n)
+
+
+class DissipativeSpace(MixedSpace):
+    """Fluxes and velocities in P_k of each cell."""
+
+    def state(self, system: Any, u: Any, v: Any, start: str) -> State:
+        """v by projection; the flux of the steady HDG problem with the data of u, or its projection."""
+        check_start(start)
+        velocity = self.vector(self.project(v, "the initial v"), system.new_v)
+        q = system.new_q()
+        if start == "projection":
+            r = system.new_q()
+            r.array[:] = self.flux_moments(
+                Data(self.wave, u, self.hybrid.degree + INTERPOLATION)
+            ).reshape(-1)
+            system.flux_solve(r, q)
+        else:
+            steady = hdg(self.wave, self.hybrid.degree)
+            q.array[:] = steady.flux_of(steady.state(u=u).q).reshape(-1)  # type: ignore[attr-defined]
+        return State(q, velocity)
+
+    def fields(self, state: State) -> dict[str, fem.Function]:
+        """v and q."""
+        q = self.system.cellwise(state.q, self.system.n_q)
+        return {
+            "v": self.function(self.system.cellwise(state.v, self.system.n), "v"),
+            "q": cell_function(self.V_q, q.reshape(len(q), len(self.wave.symbol), -1), "q"),
+        }
