@@ -33,6 +33,9 @@ from hamfem.integrators.runge_kutta import RK4, RungeKutta
 from hamfem.integrators.simpson import Simpson
 from hamfem.invariants import linear_invariants, modified_energy, noether, structure
 from hamfem.loads import Load, SampledLoad
+from hamfem.monitors.fields import Fields
+from hamfem.monitors.history import History, read_history
+from hamfem.monitors.progress import Progress
 from hamfem.physics.acoustic import Acoustic
 from hamfem.physics.boundary import Clamped, Free, Impedance, Periodic
 from hamfem.physics.source import Source
@@ -49,10 +52,12 @@ __all__ = [
     "BlanesMoan",
     "Clamped",
     "Domain",
+    "Fields",
     "FirstOrder",
     "Free",
     "Gauss",
     "GeneralizedAlpha",
+    "History",
     "Impedance",
     "KahanLi",
     "Load",
@@ -62,6 +67,7 @@ __all__ = [
     "Partitioned",
     "PartitionedRungeKutta",
     "Periodic",
+    "Progress",
     "RungeKutta",
     "Ruth3",
     "SampledLoad",
@@ -86,6 +92,7 @@ __all__ = [
     "mixed",
     "modified_energy",
     "noether",
+    "read_history",
     "read_mesh",
     "structure",
 ]

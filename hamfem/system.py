@@ -54,6 +54,9 @@ class Space(Protocol):
     def invariants(self, state: State) -> dict[str, Any]:
         """Tracked quantities that only functions have, by name."""
 
+    def track(self, state: State) -> Any:
+        """Their densities, fluxes and totals."""
+
     def fields(self, state: State) -> dict[str, Any]:
         """The fields of a state, by name."""
 
@@ -101,6 +104,19 @@ class _System:
         if self.space is None:
             raise ValueError("this system was made from matrices: it has vectors and no fields.")
         return self.space.fields(state)
+
+    def densities(self, state: State) -> dict[str, Any]:
+        """The densities and fluxes of what has a local conservation law, as functions by name."""
+        return self._tracked(state).fields()
+
+    def through_walls(self, state: State) -> dict[str, Any]:
+        """How much of what has a local conservation law leaves through the boundary, per time."""
+        return self._tracked(state).through_walls()
+
+    def _tracked(self, state: State) -> Any:
+        if self.space is None:
+            raise ValueError("this system was made from matrices: it has vectors and no fields.")
+        return self.space.track(state)
 
 
 def _finite(state: State) -> State:

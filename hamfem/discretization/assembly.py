@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from mpi4py import MPI
 from petsc4py import PETSc
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+
+
+def offset(comm: Any, count: int) -> int:
+    """How many the lower ranks have together."""
+    return comm.exscan(count) or 0
 
 
 def assembled(

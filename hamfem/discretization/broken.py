@@ -18,6 +18,7 @@ from hamfem.discretization.local import Hybrid
 from hamfem.discretization.postprocess import Postprocessed
 from hamfem.discretization.sampling import FacetSamples, sample, source_load
 from hamfem.discretization.start import INTERPOLATION, Data, check_start, is_zero, steady
+from hamfem.discretization.tracked import Tracking
 from hamfem.loads import Load
 from hamfem.physics.boundary import Clamped
 from hamfem.state import State
@@ -25,7 +26,7 @@ from hamfem.state import State
 Array = npt.NDArray[Any]
 
 
-class BrokenSpace:
+class BrokenSpace(Tracking):
     """P_k in each cell, in an orthonormal basis; a vector holds the cells one after the other."""
 
     def __init__(self, hybrid: Hybrid, system: Any) -> None:
@@ -111,6 +112,7 @@ class BrokenSpace:
                 side = cells.facet(k, self.quadrature)
                 phi = self.hybrid.element.tabulate(0, side.X)[0, :, :, 0]
                 q = data.flux(cells, side) * side.weights[..., None]
+                assert side.normals is not None
                 normals = np.broadcast_to(side.normals, (*q.shape[:2], d))
                 F -= np.einsum("cpa,aij,cpj,pf->cif", q, wave.symbol, normals, phi, optimize=True)
             parts.append(F.reshape(n, -1))
@@ -138,7 +140,8 @@ class BrokenSpace:
         x = steady(system, F, self.wave.slowest_crossing)
         if not self.clamped:
             # What the steady problem leaves open: the mean.
-            x.axpy((projected.dot(self.M_one) - x.dot(self.M_one)) / self.one.dot(self.M_one), self.one)
+            missing = projected.dot(self.M_one) - x.dot(self.M_one)
+            x.axpy(missing / self.one.dot(self.M_one), self.one)
         return x
 
     def _wall_flux(self, wall: FacetSamples, data: Data) -> Array:
@@ -148,6 +151,7 @@ class BrokenSpace:
             mine = np.flatnonzero(wall.facets == k)
             cells = Cells(self.domain, self.hybrid.cells.cells[wall.cells[mine]])
             points = cells.facet(k, self.hybrid.quadrature)
+            assert points.normals is not None
             normals = np.broadcast_to(points.normals, points.x.shape)
             q = data.flux(cells, points)
             values[mine] = np.einsum("cpa,aij,cpj->cp", q, self.wave.symbol, normals)
@@ -163,7 +167,8 @@ class BrokenSpace:
         """The constant displacement 1."""
         x = self.vector(self.project(1.0, "1"), self.system.new_v)
         if self.system.massless:
-            self.system.set_wall(x, self.system.wall.project(np.ones(self.system.wall.weights.shape)))
+            wall = self.system.wall
+            self.system.set_wall(x, wall.project(np.ones(wall.weights.shape)))
         return x
 
     @cached_property
@@ -174,8 +179,8 @@ class BrokenSpace:
         return x
 
     def invariants(self, state: State) -> dict[str, Any]:
-        """The linear momentum, (rho v, 1)."""
-        return {"linear_momentum": float(state.v.dot(self.M_one))}
+        """The linear momentum (rho v, 1) and the tracked quantities."""
+        return {"linear_momentum": float(state.v.dot(self.M_one)), **self.track(state).totals()}
 
     # ------------------------------------------------------------ fields
 
@@ -189,16 +194,27 @@ class BrokenSpace:
         """The local problems of u_star and v_star."""
         return Postprocessed(self.hybrid)
 
+    def primary(self, state: State) -> dict[str, fem.Function]:
+        """u, v and the flux q."""
+        flux = self.system.flux_of(state.q, state.t)
+        shaped = flux.reshape(len(flux), len(self.wave.symbol), -1)
+        return {
+            "u": self.function(self.system.split(state.q)[0], "u"),
+            "v": self.function(self.system.split(state.v)[0], "v"),
+            "q": self.function(shaped, "q"),
+        }
+
     def fields(self, state: State) -> dict[str, fem.Function]:
-        """u, v, the flux q, and the postprocessed u_star and v_star in P_(k+1)."""
-        result = {}
-        for name, vector in (("u", state.q), ("v", state.v)):
+        """u, v, the flux q, and the postprocessed u_star and v_star in P_(k+1).
+
+        v_star needs the time derivative of prescribed displacements; without it, it is left out.
+        """
+        result = self.primary(state)
+        for derivative, (name, vector) in enumerate((("u", state.q), ("v", state.v))):
+            if derivative and self.system.known_traces(state.t, 1) is None:
+                continue
             values = self.system.split(vector)[0]
-            flux = self.system.flux_of(vector)
-            result[name] = self.function(values, name)
-            if name == "u":
-                shaped = flux.reshape(len(flux), len(self.wave.symbol), -1)
-                result["q"] = self.function(shaped, "q")
+            flux = self.system.flux_of(vector, state.t, derivative)
             result[f"{name}_star"] = self.postprocessed.function(values, flux, f"{name}_star")
         return result
 

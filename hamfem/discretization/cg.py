@@ -63,7 +63,7 @@ def cg(wave: Wave, degree: int, lumped: bool = False) -> SecondOrder:
     space = NodalSpace(wave, samples, P, moving, lumped)
     M, R = matrices.M(), matrices.R()
     K = matrices.K() if P is None else matrices.assembled_K()
-    loads = [source_load(samples.source(s.shape), s.amplitude) for s in wave.sources]
+    loads: list[Any] = [source_load(samples.source(s.shape), s.amplitude) for s in wave.sources]
     for condition in wave.boundary:
         if isinstance(condition, Free | Impedance) and condition.value is not None:
             pairs = facet_pairs(domain, domain.facets(*condition.names))

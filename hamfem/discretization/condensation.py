@@ -17,8 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from petsc4py import PETSc
-
 import numba
 import numpy as np
 import numpy.typing as npt
@@ -60,10 +58,10 @@ def add_from_trace(A: Array, slots: Array, size: int, trace: Array, out: Array) 
     for c in range(cells):
         for f in range(slots.shape[1]):
             start = slots[c, f] * size
-            for l in range(size):
-                t = trace[start + l]
+            for j in range(size):
+                t = trace[start + j]
                 for i in range(n):
-                    out[c, i] += A[c, f * size + l, i] * t
+                    out[c, i] += A[c, f * size + j, i] * t
 
 
 @numba.njit(**_OPTIONS)
@@ -73,11 +71,11 @@ def add_to_trace(A: Array, slots: Array, size: int, x: Array, trace: Array) -> N
     for c in range(cells):
         for f in range(slots.shape[1]):
             start = slots[c, f] * size
-            for l in range(size):
-                s = A[c, f * size + l, 0] * x[c, 0]
+            for j in range(size):
+                s = A[c, f * size + j, 0] * x[c, 0]
                 for i in range(1, n):
-                    s += A[c, f * size + l, i] * x[c, i]
-                trace[start + l] += s
+                    s += A[c, f * size + j, i] * x[c, i]
+                trace[start + j] += s
 
 
 def by_columns(A: Array) -> Array:
@@ -134,9 +132,8 @@ class CondensedSolver:
 
     def __init__(self, trace: Trace, M: Array, X: Sequence[Array], c: complex,
                  absolute: tuple[Sequence[Array], float] | None = None) -> None:
-        X_uu, X_ul, X_ll = X
         self.trace, self.M = trace, M
-        self.c = c.real if not c.imag and not np.iscomplexobj(X_uu) else c
+        self.c = c.real if not c.imag and not np.iscomplexobj(X[0]) else c
         D, E, S, self.inverse = _condensed(M, X, self.c)
         self.D, self.E = by_columns(D), by_columns(E)
         self.dtype = E.dtype
@@ -148,7 +145,7 @@ class CondensedSolver:
         self._y = np.empty(E.shape[:2], self.dtype)
 
     def __call__(self, Q: Array, f: Array | None, g: Array | None, k: Array, m: Array) -> None:
-        """k and m from Q, f, g; m must be 0 on the known facets, whose data are loads."""
+        """K and m from Q, f, g; m must be 0 on the known facets, whose data are loads."""
         trace, y = self.trace, self._y
         if self.M.ndim == 2:
             np.multiply(self.M, Q, out=y)
@@ -223,7 +220,7 @@ class CondensedStiffness:
         return r[start:] if g is None else r[start:] - g[start:]
 
     def _edges(self, m: Array, r: Array) -> None:
-        """r += X_ll m, complete in the rows of known facets (and for m known, of their cells)."""
+        """R += X_ll m, complete in the rows of known facets (and for m known, of their cells)."""
         size = self.trace.size
         if not len(self._edge):
             return

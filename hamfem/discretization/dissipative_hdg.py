@@ -1,7 +1,8 @@
 """Dissipative HDG: the jump of the velocity is damped, and the trace follows from its neighbours.
 
     (C^-1 q', r) = b(r; v, vh),   (rho v', w) = -b(q; w, 0) - <tau (v - vh), w> + (f, w),
-    <q(n) - tau (v - vh), wh> + <Y vh, wh> = data,   d(energy)/dt = -<tau (v - vh), v - vh> - <Y vh, vh>.
+    <q(n) - tau (v - vh), wh> + <Y vh, wh> = data,
+    d(energy)/dt = -<tau (v - vh), v - vh> - <Y vh, vh>.
 
 The trace is local to a facet: (s_ll + Y) vh = data - b_l'q - s_lu v, so that with G = s_ll + Y
 
@@ -11,6 +12,7 @@ The trace is local to a facet: (s_ll + Y) vh = data - b_l'q - s_lu v, so that wi
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from petsc4py import PETSc
@@ -20,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from dolfinx import fem
 
-from hamfem.discretization.assembly import assembled
+from hamfem.discretization.assembly import assembled, offset
 from hamfem.discretization.broken import cell_function
 from hamfem.discretization.hdg import cell_mass, checked_degree, checked_tau, hdg
 from hamfem.discretization.hybrid_stage import FluxBlocks, hybrid_stage
@@ -78,8 +80,9 @@ class DissipativeSystem(FirstOrder):
                 part = slice(facet * size, (facet + 1) * size)
                 self._Y_ll[cell, part, part] += value
         G = self.trace.matrix(blocks.s[2] + self._Y_ll)
-        self._G_inverse = inverse_blocks(_facet_blocks(G, size))
-        assert self._G_inverse is not None
+        G_inverse = inverse_blocks(_facet_blocks(G, size))
+        assert G_inverse is not None
+        self._G_inverse = G_inverse
         C = self._coupling(np.swapaxes(blocks.b_l, 1, 2), self.n_q)
         S = self._coupling(blocks.s[1], self.n)
         self._C, self._S = C, S
@@ -102,8 +105,8 @@ class DissipativeSystem(FirstOrder):
     def _local(self, values: Array) -> PETSc.Mat:
         """A matrix of cell blocks, (cells, rows, columns)."""
         comm, (cells, r, c) = self.hybrid.wave.domain.comm, values.shape
-        rows = (comm.exscan(cells * r) or 0) + np.arange(cells * r).reshape(cells, r, 1)
-        columns = (comm.exscan(cells * c) or 0) + np.arange(cells * c).reshape(cells, 1, c)
+        rows = offset(comm, cells * r) + np.arange(cells * r).reshape(cells, r, 1)
+        columns = offset(comm, cells * c) + np.arange(cells * c).reshape(cells, 1, c)
         shape = values.shape
         return assembled(comm, np.broadcast_to(rows, shape).ravel(),
                          np.broadcast_to(columns, shape).ravel(), values.ravel(),
@@ -112,7 +115,7 @@ class DissipativeSystem(FirstOrder):
     def _coupling(self, values: Array, size: int) -> PETSc.Mat:
         """Cells times traces, from (cells, size, m)."""
         comm, trace = self.hybrid.wave.domain.comm, self.trace
-        first = comm.exscan(self.cells * size) or 0
+        first = offset(comm, self.cells * size)
         rows = first + np.arange(self.cells * size).reshape(self.cells, size, 1)
         columns = trace.numbers()[:, None, :]
         rows, columns = np.broadcast_to(rows, values.shape), np.broadcast_to(columns, values.shape)
@@ -137,43 +140,46 @@ class DissipativeSystem(FirstOrder):
 
     def _boundary_loads(self) -> tuple[list[Any], list[Any]]:
         """What prescribed velocities and fluxes do to v and to q."""
-        loads: tuple[list[Any], list[Any]] = ([], [])
-        trace, size = self.trace, self.hybrid.trace_size
+        on_v: list[Any] = []
+        on_q: list[Any] = []
         domain = self.hybrid.wave.domain
         for condition in self.hybrid.wave.boundary:
             if isinstance(condition, Periodic) or condition.value is None:
                 continue
-            samples = FacetSamples(self.hybrid, facet_pairs(domain, domain.facets(*condition.names)))
-            slots = trace.slots[samples.cells, samples.facets][:, None] * size + np.arange(size)
-            for half, (matrix, blocks, new, sign) in enumerate((
-                (self._S, by_rows(self.blocks.s[1]), self.new_v, -1.0),
-                (self._C, self.blocks.b_l, self.new_q, 1.0),
-            )):  # fmt: skip
+            pairs = facet_pairs(domain, domain.facets(*condition.names))
+            samples = FacetSamples(self.hybrid, pairs)
+            clamped = isinstance(condition, Clamped)
+            response = self._of_known if clamped else self._of_flux
+            for loads, is_q in ((on_v, False), (on_q, True)):
+                loads += data_loads(
+                    condition.value, samples, partial(response, samples, is_q), int(clamped)
+                )
+        return on_v, on_q
 
-                def response(values: Array, samples: FacetSamples = samples, slots: Array = slots,
-                             matrix: PETSc.Mat = matrix, blocks: Array = blocks, new: Any = new,
-                             sign: float = sign,
-                             clamped: bool = isinstance(condition, Clamped)) -> PETSc.Vec:  # fmt: skip
-                    x = new()
-                    if clamped:
-                        r = np.zeros((self.cells, blocks.shape[2]))
-                        for cell, facet, vh in zip(samples.cells, samples.facets,
-                                                   samples.project(values)):  # fmt: skip
-                            r[cell] += vh @ blocks[cell, facet * size : (facet + 1) * size]
-                        x.array[:] = sign * r.reshape(-1)
-                        return x
-                    g = np.zeros(trace.length)
-                    g[slots.ravel()] = samples.moments(values).ravel()
-                    moments, vh = trace.vector(), trace.vector()
-                    trace.scatter(g, moments)
-                    self._G_inverse.mult(moments, vh)
-                    matrix.mult(vh, x)
-                    x.scale(sign)
-                    return x
+    def _of_known(self, samples: FacetSamples, is_q: bool, values: Array) -> PETSc.Vec:
+        """The force of known traces on one of the halves."""
+        size = self.hybrid.trace_size
+        blocks = self.blocks.b_l if is_q else -by_rows(self.blocks.s[1])
+        r = np.zeros((self.cells, blocks.shape[2]))
+        for cell, facet, vh in zip(samples.cells, samples.facets, samples.project(values)):
+            r[cell] += vh @ blocks[cell, facet * size : (facet + 1) * size]
+        x = self.new_q() if is_q else self.new_v()
+        x.array[:] = r.reshape(-1)
+        return x
 
-                order = 1 if isinstance(condition, Clamped) else 0
-                loads[half].extend(data_loads(condition.value, samples, response, order))
-        return loads
+    def _of_flux(self, samples: FacetSamples, is_q: bool, values: Array) -> PETSc.Vec:
+        """The force of a prescribed flux through facets on one of the halves."""
+        trace, size = self.trace, self.hybrid.trace_size
+        slots = trace.slots[samples.cells, samples.facets][:, None] * size + np.arange(size)
+        g = np.zeros(trace.length)
+        g[slots.ravel()] = samples.moments(values).ravel()
+        moments, vh = trace.vector(), trace.vector()
+        trace.scatter(g, moments)
+        self._G_inverse.mult(moments, vh)
+        x = self.new_q() if is_q else self.new_v()
+        (self._C if is_q else self._S).mult(vh, x)
+        x.scale(1.0 if is_q else -1.0)
+        return x
 
 
 def by_rows(A: Array) -> Array:
@@ -195,7 +201,7 @@ class DissipativeSpace(MixedSpace):
     """Fluxes and velocities in P_k of each cell."""
 
     def state(self, system: Any, u: Any, v: Any, start: str) -> State:
-        """v by projection; the flux of the steady HDG problem with the data of u, or its projection."""
+        """The velocity by projection; the flux of the steady HDG problem, or by projection."""
         check_start(start)
         velocity = self.vector(self.project(v, "the initial v"), system.new_v)
         q = system.new_q()
@@ -210,10 +216,14 @@ class DissipativeSpace(MixedSpace):
             q.array[:] = steady.flux_of(steady.state(u=u).q).reshape(-1)  # type: ignore[attr-defined]
         return State(q, velocity)
 
-    def fields(self, state: State) -> dict[str, fem.Function]:
-        """v and q."""
+    def primary(self, state: State) -> dict[str, fem.Function]:
+        """V and q."""
         q = self.system.cellwise(state.q, self.system.n_q)
         return {
             "v": self.function(self.system.cellwise(state.v, self.system.n), "v"),
             "q": cell_function(self.V_q, q.reshape(len(q), len(self.wave.symbol), -1), "q"),
         }
+
+    def fields(self, state: State) -> dict[str, fem.Function]:
+        """V and q."""
+        return self.primary(state)

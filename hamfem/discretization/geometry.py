@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from mpi4py import MPI
 
@@ -11,9 +12,10 @@ import basix
 import numpy as np
 import numpy.typing as npt
 
+from hamfem.dolfinx_versions import geometry_degree
 from hamfem.domain import Domain
 
-Array = npt.NDArray[np.float64]
+Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int32]
 
 # A direction in which no two vertices of a facet of a structured mesh are equally far; the order of
@@ -54,11 +56,11 @@ class Cells:
         self._map = basix.create_element(
             basix.ElementFamily.P,
             self.type,
-            mesh.geometry.cmap.degree,
+            geometry_degree(mesh),
             basix.LagrangeVariant.gll_warped,
         )
         self._simplex = domain.cell in ("interval", "triangle", "tetrahedron")
-        self._straight = self._simplex and mesh.geometry.cmap.degree == 1
+        self._straight = self._simplex and geometry_degree(mesh) == 1
 
     def __len__(self) -> int:
         return len(self.cells)

@@ -11,6 +11,7 @@ On an absorbing wall the trace is an unknown without mass: Y duh/dt is the force
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from petsc4py import PETSc
@@ -18,17 +19,18 @@ from petsc4py import PETSc
 import numpy as np
 import numpy.typing as npt
 
-from hamfem.discretization.assembly import assembled
+from hamfem.discretization.assembly import assembled, offset
 from hamfem.discretization.broken import BrokenSpace
 from hamfem.discretization.condensation import CondensedSolver, CondensedStiffness
 from hamfem.discretization.local import BrokenFlux, Hybrid
-from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs
+from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs, prescribed
 from hamfem.discretization.trace import Trace
 from hamfem.loads import Loads
 from hamfem.physics.boundary import Clamped, Impedance, Periodic
+from hamfem.physics.data import missing
 from hamfem.physics.wave import Wave
-from hamfem.stage import Stage, Vecs
 from hamfem.solvers import Solve
+from hamfem.stage import Stage, Vecs
 from hamfem.system import MASSLESS, PairSolve, SecondOrder, _matched, _matched_pair
 
 Array = npt.NDArray[Any]
@@ -55,7 +57,8 @@ def checked_degree(degree: int, smallest: int = 0, what: str = "discontinuous el
 
 
 def _flux_and_tau(wave: Wave, degree: int, tau: float | None) -> tuple[BrokenFlux, Array]:
-    cells = np.arange(wave.domain.mesh.topology.index_map(wave.domain.dim).size_local, dtype=np.int32)
+    count = wave.domain.mesh.topology.index_map(wave.domain.dim).size_local
+    cells = np.arange(count, dtype=np.int32)
     if tau is None:
         values = wave.C.largest(cells) / wave.diameter
     else:
@@ -65,7 +68,7 @@ def _flux_and_tau(wave: Wave, degree: int, tau: float | None) -> tuple[BrokenFlu
 
 def checked_tau(tau: float) -> float:
     """The stabilisation, if it is positive."""
-    if not np.isscalar(tau) or not np.isfinite(tau) or tau <= 0:
+    if not isinstance(tau, int | float | np.number) or not np.isfinite(tau) or tau <= 0:
         raise ValueError(f"the stabilisation tau must be a positive number and is {tau!r}.")
     return float(tau)
 
@@ -111,7 +114,7 @@ class CondensedSystem(SecondOrder):
         self._Y = self.wall.mass(self.wall.impedance(wave))
 
         length = self.cells * n + len(self._wall_slots)
-        first = (comm.exscan(length) or 0) + self.cells * n
+        first = offset(comm, length) + self.cells * n
         mass = cell_mass(comm, M, length)
         K = PETSc.Mat().createPython(mass.sizes, _Apply(self._apply), comm=comm)
         R = None
@@ -168,9 +171,11 @@ class CondensedSystem(SecondOrder):
         for condition in self.hybrid.wave.boundary:
             if isinstance(condition, Periodic) or condition.value is None:
                 continue
-            pairs = facet_pairs(self.hybrid.wave.domain, self.hybrid.wave.domain.facets(*condition.names))
+            domain = self.hybrid.wave.domain
+            pairs = facet_pairs(domain, domain.facets(*condition.names))
             samples = FacetSamples(self.hybrid, pairs)
-            slots = (trace.slots[pairs[:, 0], pairs[:, 1]][:, None] * size + np.arange(size)).ravel()
+            slots = trace.slots[pairs[:, 0], pairs[:, 1]][:, None] * size + np.arange(size)
+            slots = slots.ravel()
 
             def response(values: Array, samples: FacetSamples = samples, slots: Array = slots,
                          clamped: bool = isinstance(condition, Clamped)) -> PETSc.Vec:
@@ -191,22 +196,45 @@ class CondensedSystem(SecondOrder):
         except ValueError:
             return None
 
-    def traces(self, x: PETSc.Vec) -> Array:
-        """The traces that belong to a displacement, for each cell: (cells, facets x size)."""
-        out = x.duplicate()
-        self._apply(x, out)
+    def known_traces(self, t: float, derivative: int) -> Array | None:
+        """The prescribed traces on clamped sides, or a derivative of them; None if not known."""
+        known = np.zeros(self.trace.length)
+        size = self.hybrid.trace_size
+        domain = self.hybrid.wave.domain
+        for condition in self.hybrid.wave.boundary:
+            if not isinstance(condition, Clamped) or condition.value is None:
+                continue
+            samples = FacetSamples(
+                self.hybrid, facet_pairs(domain, domain.facets(*condition.names))
+            )
+            try:
+                values = prescribed(condition.value, samples, t, derivative)
+            except ValueError:
+                return None
+            slots = self.trace.slots[samples.cells, samples.facets][:, None] * size
+            known[(slots + np.arange(size)).ravel()] = samples.project(values).ravel()
+        return known[self.trace.unknowns :]
+
+    def flux_of(self, x: PETSc.Vec, t: float = 0.0, derivative: int = 0) -> Array:
+        """The flux q of a displacement (or velocity), (cells, flux coefficients)."""
+        u, wall = self.split(x)
+        known = self.known_traces(t, derivative)
+        if known is None:
+            raise ValueError(missing)
+        known[self._wall_known] = wall
+        g = np.zeros(self.trace.length)
+        self._stiffness(u, np.empty((self.cells, self.n)), known, g)
         size = self.hybrid.trace_size
         places = self.trace.slots[:, :, None] * size + np.arange(size)
-        return self._stiffness.m[places].reshape(self.cells, -1)
+        m = self._stiffness.m[places].reshape(self.cells, -1)
+        c_u, c_l = self._flux_maps
+        return np.matmul(c_u, u[..., None])[..., 0] + np.matmul(c_l, m[..., None])[..., 0]
 
-    def flux_of(self, x: PETSc.Vec) -> Array:
-        """The flux q of a displacement, (cells, flux coefficients)."""
-        u, m = self.split(x)[0], self.traces(x)
-        parts = [np.zeros((0, self.hybrid.flux.size))]
-        for B in self.hybrid.blocks():
-            q = np.matmul(B.c_u, u[B.cells, :, None]) + np.matmul(B.c_l, m[B.cells, :, None])
-            parts.append(q[..., 0])
-        return np.concatenate(parts)
+    @cached_property
+    def _flux_maps(self) -> tuple[Array, Array]:
+        """Q = c_u u + c_l m in each cell; made when a flux is first asked for."""
+        parts = [(B.c_u, B.c_l) for B in self.hybrid.blocks()]
+        return tuple(np.concatenate(p) for p in zip(*parts))
 
     def set_wall(self, x: PETSc.Vec, values: Array) -> None:
         """Write the traces on absorbing walls."""
@@ -350,7 +378,7 @@ def cell_mass(comm: Any, M: Array, length: int | None = None) -> PETSc.Mat:
     if length is None:
         length = cells * n
     if comm.allreduce(length) == comm.allreduce(cells * n) and M.ndim == 2:
-        first = comm.exscan(length) or 0
+        first = offset(comm, length)
         A = PETSc.Mat().createAIJ(
             ((length, PETSc.DETERMINE), (length, PETSc.DETERMINE)),
             csr=(
@@ -368,7 +396,7 @@ def cell_mass(comm: Any, M: Array, length: int | None = None) -> PETSc.Mat:
 def _block_mass(comm: Any, M: Array, length: int) -> PETSc.Mat:
     """The same in blocks, with zeros on the diagonal where there is no mass."""
     cells, n = M.shape[:2]
-    first = comm.exscan(length) or 0
+    first = offset(comm, length)
     if M.ndim == 2:
         rows = columns = first + np.arange(cells * n)
         values = M.reshape(-1)

@@ -76,11 +76,17 @@ class FluxBlocks:
                 row.append(value)
         joined = [np.concatenate(row) for row in rows]
         s, X = (joined[7], joined[8], joined[9]), (joined[10], joined[11], joined[12])
-        return cls(*joined[:7], s, X)  # type: ignore[arg-type]
+        M, M_q, inverse, b_u, b_l, c_u, c_l = joined[:7]
+        return cls(M, M_q, inverse, b_u, b_l, c_u, c_l, s, X)
 
 
 def hybrid_stage(
-    system: Any, blocks: FluxBlocks, trace: Trace, Y_ll: Array | float, kernel: Kernel | None, a: complex
+    system: Any,
+    blocks: FluxBlocks,
+    trace: Trace,
+    Y_ll: Array | float,
+    kernel: Kernel | None,
+    a: complex,
 ) -> Stage:
     """The stage above, for a real or complex a: one trace solve."""
     number: Any = a.real if not a.imag else a

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from hamfem.discretization.geometry import Cells, Points
 from hamfem.physics.wave import Wave
 
-Array = npt.NDArray[np.float64]
+Array = npt.NDArray[Any]
 # Cells are treated in batches that fit into the cache and bound the memory.
 _BATCH = 512
 
@@ -176,7 +176,7 @@ class Hybrid:
         self.size = self.components * self.element.dim
         dim = wave.domain.dim
         self.trace_element = None if dim == 1 else legendre(self.cells.facet_type, degree)
-        functions = 1 if dim == 1 else self.trace_element.dim
+        functions = 1 if self.trace_element is None else self.trace_element.dim
         self.trace_components = dim - 1 if wave.tangential else self.components
         self.trace_size = self.trace_components * functions
         # Enough for the products of the basis; one more where the geometry is not affine.
@@ -219,7 +219,6 @@ class Hybrid:
         points = cells.volume(self.quadrature)
         table = self.element.tabulate(1, points.X)[..., 0]
         phi, dphi = table[0], table[1:]
-        f = phi.shape[1]
         rho = wave.rho.at(cells.cells, points.X, points.x)
         M = self._mass(phi, points.weights, rho, cells.affine)
         # gradients (cells, points, functions, directions), then D of each basis function
@@ -276,10 +275,10 @@ class Hybrid:
         if self.tau is None:
             return
         weights = w * self.tau[part, None]
-        u = (frame[..., None] * phi[None, :, None, None, :]).reshape(n, p, -1, self.size)
+        u: Array = (frame[..., None] * phi[None, :, None, None, :]).reshape(n, p, -1, self.size)
         t = self.trace_components
         eye = np.broadcast_to(np.eye(t), (n, p, t, t))
-        uh = (eye[..., None] * eta[:, :, None, None, :]).reshape(n, p, t, -1)
+        uh: Array = (eye[..., None] * eta[:, :, None, None, :]).reshape(n, p, t, -1)
         u, uh = u.reshape(n, p * t, -1), uh.reshape(n, p * t, -1)
         scaled = np.repeat(weights, t, axis=1)[..., None]
         s_uu += np.matmul(u.transpose(0, 2, 1), scaled * u)

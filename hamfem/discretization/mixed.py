@@ -33,7 +33,7 @@ from hamfem.discretization.condensation import (
 from hamfem.discretization.hdg import cell_mass, checked_degree
 from hamfem.discretization.hybrid_stage import FluxBlocks, cell_vector, hybrid_stage
 from hamfem.discretization.local import BrokenFlux, Hybrid, RaviartThomas, legendre
-from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs
+from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs, prescribed
 from hamfem.discretization.start import INTERPOLATION, Data, check_start, is_zero, steady
 from hamfem.discretization.trace import Trace
 from hamfem.flow import Half
@@ -85,7 +85,8 @@ class MixedSystem(FirstOrder):
         self._Y = self.wall.mass(self.wall.impedance(wave))
         M_v = cell_mass(comm, blocks.M)
         lengths = [cell_vector(comm, self.cells * n).sizes for n in (self.n_q, self.n)]
-        M_q = PETSc.Mat().createPython((lengths[0], lengths[0]), _Local(self, blocks.M_q), comm=comm)
+        square = (lengths[0], lengths[0])
+        M_q = PETSc.Mat().createPython(square, _Local(self, blocks.M_q), comm=comm)
         B = PETSc.Mat().createPython((lengths[1], lengths[0]), _Coupling(self), comm=comm)
         R_q = None
         if wave.absorbing:
@@ -118,7 +119,7 @@ class MixedSystem(FirstOrder):
         return R
 
     @cached_property
-    def _inverse_q(self) -> tuple[Solve, None]:  # type: ignore[override]
+    def _inverse_q(self) -> tuple[Solve, None]:
         return ConstrainedInverse(self, self.blocks.inverse, self.blocks.c_l), None
 
     def shifted(self, c: float, a: float = 0.0) -> Solve:
@@ -199,7 +200,9 @@ class MixedSystem(FirstOrder):
             if isinstance(condition, Impedance):
                 Y = samples.mass(samples.impedance(self.hybrid.wave))
 
-            def response(v: Array, samples: FacetSamples = samples, Y: Array | None = Y) -> PETSc.Vec:
+            def response(
+                v: Array, samples: FacetSamples = samples, Y: Array | None = Y
+            ) -> PETSc.Vec:
                 vh = samples.project(v) if Y is None else np.linalg.solve(
                     Y, samples.moments(v)[..., None])[..., 0]
                 return self._pull(samples, vh)
@@ -249,7 +252,7 @@ class MixedSystem(FirstOrder):
 
 
 class ConstrainedInverse:
-    """q of M_q q = r + b_l m, b_l'q = 0: the inverse of M_q on fluxes with continuous normal part."""
+    """q of M_q q = r + b_l m, b_l'q = 0: the inverse of M_q on continuous normal fluxes."""
 
     def __init__(self, system: MixedSystem, inverse: Array, c_l: Array) -> None:
         self.system, self.inverse, self.c_l = system, np.ascontiguousarray(inverse), c_l
@@ -324,7 +327,7 @@ class MixedSpace(BrokenSpace):
     """Fluxes in RT_k of each cell, velocities in P_k."""
 
     def state(self, system: Any, u: Any, v: Any, start: str) -> State:
-        """v by projection; the flux of the steady problem with the data of u, or its projection."""
+        """V by projection; the flux of the steady problem with the data of u, or its projection."""
         check_start(start)
         velocity = self.vector(self.project(v, "the initial v"), system.new_v)
         data = Data(self.wave, u, self.hybrid.degree + INTERPOLATION)
@@ -387,11 +390,7 @@ class MixedSpace(BrokenSpace):
         for condition in self.wave.boundary:
             if isinstance(condition, Free) and condition.value is not None:
                 samples = self.system._samples(condition)
-                value = condition.value
-                if hasattr(value, "shape"):
-                    values = value.amplitude(t) * samples.values(value.shape)
-                else:
-                    values = samples.call(value.value, t)
+                values = prescribed(condition.value, samples, t)
                 result.append(self.system.lift(samples, values))
         return result
 
@@ -422,16 +421,21 @@ class MixedSpace(BrokenSpace):
         )  # fmt: skip
         return np.concatenate(parts), fem.functionspace(self.domain.mesh, space)
 
-    def fields(self, state: State) -> dict[str, fem.Function]:
-        """v, q, and the postprocessed v_star in P_(k+1)."""
+    def primary(self, state: State) -> dict[str, fem.Function]:
+        """V and q."""
         system = self.system
-        velocity = system.cellwise(state.v, system.n)
         total = state.q.copy()
         for lift in self.lifts(state.t):
             total.axpy(1.0, lift)
         to_broken, V_q = self._to_broken
         q = np.matmul(to_broken, system.cellwise(total, system.n_q)[..., None])[..., 0]
         q = q.reshape(len(q), len(self.wave.symbol), -1)
+        velocity = system.cellwise(state.v, system.n)
+        return {"v": self.function(velocity, "v"), "q": cell_function(V_q, q, "q")}
+
+    def fields(self, state: State) -> dict[str, fem.Function]:
+        """v, q, and the postprocessed v_star in P_(k+1)."""
+        system = self.system
         rate = system.new_q()
         system.flux(state.v, rate)
         if system.flux_loads:
@@ -439,11 +443,6 @@ class MixedSpace(BrokenSpace):
             system.flux_loads.add([state.t], [1.0], g)
             system.flux_solve(g, extra)
             rate.axpy(1.0, extra)
-        flux = system.cellwise(rate, system.n_q)
-        return {
-            "v": self.function(velocity, "v"),
-            "q": cell_function(V_q, q, "q"),
-            "v_star": self.postprocessed.function(velocity, flux, "v_star"),
-        }
-
-
+        velocity = system.cellwise(state.v, system.n)
+        star = self.postprocessed.function(velocity, system.cellwise(rate, system.n_q), "v_star")
+        return {**self.primary(state), "v_star": star}

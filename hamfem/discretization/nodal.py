@@ -15,14 +15,16 @@ import ufl
 from dolfinx import fem, la
 
 from hamfem.discretization.geometry import Cells
-from hamfem.discretization.sampling import FacetPoints, sample
+from hamfem.discretization.sampling import FacetPoints, Shell, sample
 from hamfem.discretization.start import INTERPOLATION, Data, check_start, is_number, is_zero, steady
+from hamfem.discretization.tracked import Tracking
+from hamfem.dolfinx_versions import interpolation_points
 from hamfem.domain import Domain
 from hamfem.loads import Load, SampledLoad
 from hamfem.physics.boundary import Clamped
 from hamfem.physics.coefficient import call
-from hamfem.physics.data import Sampled, Separated
 from hamfem.physics.data import Data as Prescribed
+from hamfem.physics.data import Sampled, Separated
 from hamfem.physics.wave import Wave
 from hamfem.solvers import inverse
 from hamfem.state import State
@@ -129,7 +131,7 @@ class ClampedNodes:
         shape = self.value.shape
         if isinstance(shape, ufl.core.expr.Expr):
             f = fem.Function(self.V)
-            f.interpolate(fem.Expression(shape, _points(self.V)))
+            f.interpolate(fem.Expression(shape, interpolation_points(self.V.element)))
             return f.x.array[self.dofs].copy()
         f = shape if callable(shape) else (lambda x: np.full(x.shape[1], float(shape)))
         return call(f, self._points(), "boundary data")[:, 0]
@@ -164,22 +166,20 @@ class ClampedNodes:
         own = np.flatnonzero(self.dofs < owned)
         comm = self.V.mesh.comm
 
-        class Response:
-            def multAdd(_, mat: Any, x: PETSc.Vec, y: PETSc.Vec, z: PETSc.Vec) -> None:
-                values = np.zeros(len(self.dofs))
-                values[own] = x.array_r
-                r = response(values)
-                if y.handle != z.handle:
-                    y.copy(z)
-                z.axpy(1.0, r)
+        def from_own(x: Array) -> PETSc.Vec:
+            values = np.zeros(len(self.dofs))
+            values[own] = x
+            return response(values)
 
         sizes = response(np.zeros(len(self.dofs))).sizes
-        W = PETSc.Mat().createPython((sizes, (n, comm.allreduce(n))), Response(), comm=comm)
+        W = PETSc.Mat().createPython(
+            (sizes, (n, comm.allreduce(n))), Shell(from_own), comm=comm
+        )
         W.setUp()
         return [SampledLoad(W, lambda t: self.at(t, derivative)[own])]
 
 
-class NodalSpace:
+class NodalSpace(Tracking):
     """Vectors of nodal values, which are 0 at clamped dofs; periodic sides are identified by P."""
 
     system: Any
@@ -221,7 +221,7 @@ class NodalSpace:
         V = self.V
         if isinstance(data, ufl.core.expr.Expr):
             f = fem.Function(V)
-            f.interpolate(fem.Expression(data, _points(V)))
+            f.interpolate(fem.Expression(data, interpolation_points(V.element)))
             values = f.x.array.copy()
         else:
             x = V.tabulate_dof_coordinates()[:, None, : self.wave.domain.dim]
@@ -308,8 +308,8 @@ class NodalSpace:
         return x
 
     def invariants(self, state: State) -> dict[str, Any]:
-        """The linear momentum, (rho v, 1)."""
-        return {"linear_momentum": float(state.v.dot(self.M_one))}
+        """The linear momentum (rho v, 1) and the tracked quantities."""
+        return {"linear_momentum": float(state.v.dot(self.M_one)), **self.track(state).totals()}
 
     # ------------------------------------------------------------ fields
 
@@ -339,7 +339,7 @@ class NodalSpace:
     def _flux(self) -> tuple[fem.Function, fem.Expression]:
         u = fem.Function(self.V)
         q = self.wave.stress(self.wave.D(u), self.samples.element.degree + 1)
-        return u, fem.Expression(q, _points(self._flux_space))
+        return u, fem.Expression(q, interpolation_points(self._flux_space.element))
 
     def fields(self, state: State) -> dict[str, fem.Function]:
         """The displacement u, the velocity v and the flux q = C D u."""
@@ -353,8 +353,3 @@ class NodalSpace:
         result["q"].interpolate(expression)
         return result
 
-
-def _points(V: fem.FunctionSpace) -> Array:
-    """The points at which an expression is interpolated; a method until DOLFINx 0.9."""
-    points = V.element.interpolation_points
-    return points() if callable(points) else points

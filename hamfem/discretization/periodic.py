@@ -11,7 +11,7 @@ import numpy as np
 from dolfinx import fem
 from scipy.spatial import cKDTree
 
-from hamfem.discretization.assembly import assembled
+from hamfem.discretization.assembly import assembled, offset
 from hamfem.discretization.trace import translation
 from hamfem.physics.boundary import Periodic
 from hamfem.physics.wave import Wave
@@ -38,7 +38,7 @@ def identification(wave: Wave, V: fem.FunctionSpace) -> PETSc.Mat | None:
                 moved[dofs] = True
     number = np.full(owned, -1, np.int64)
     masters = int(np.count_nonzero(~moved))
-    first = comm.exscan(masters) or 0
+    first = offset(comm, masters)
     number[~moved] = first + np.arange(masters)
     candidates = on_side & ~moved
     points = np.concatenate(comm.allgather(x[candidates]))

@@ -29,15 +29,19 @@ def facet_pairs(domain: Domain, facets: npt.NDArray[np.int32]) -> npt.NDArray[np
     return np.argwhere(np.isin(table, facets)).astype(np.int32)
 
 
-def sample(f: Any, domain: Domain, cells: npt.NDArray[np.int32], points: Points, what: str) -> Array:
+def sample(
+    f: Any, domain: Domain, cells: npt.NDArray[np.int32], points: Points, what: str
+) -> Array:
     """A number, callable or UFL expression at the points: shape (cells, points)."""
     if isinstance(f, ufl.core.expr.Expr):
         return evaluate(f, domain, cells, points.X)
     if callable(f):
         return call(f, points.x, what)
-    if np.isscalar(f) and np.isfinite(f):
+    if isinstance(f, int | float | np.number) and np.isfinite(f):
         return np.full(points.x.shape[:2], float(f))
-    raise TypeError(f"{what} is a number, a callable x -> array or a UFL expression: {f!r} is none.")
+    raise TypeError(
+        f"{what} is a number, a callable x -> array or a UFL expression: {f!r} is none."
+    )
 
 
 class FacetPoints:
@@ -87,7 +91,7 @@ class FacetPoints:
         return result
 
     def conductance(self, C: Coefficient) -> Array:
-        """n'C n at the points: how stiff the wall's normal direction is."""
+        """N'C n at the points: how stiff the wall's normal direction is."""
         result = np.zeros(self.weights.shape)
         for k, X in enumerate(self._X):
             mine = np.flatnonzero(self.facets == k)
@@ -192,6 +196,17 @@ def data_loads(
         W.setUp()
         return [SampledLoad(W, lambda t: samples.call(g, t).reshape(-1))]
     return []
+
+
+def prescribed(data: Data, samples: FacetPoints, t: float, derivative: int = 0) -> Array:
+    """Prescribed data, or a time derivative of them, at the points."""
+    if isinstance(data, Separated):
+        a = data.amplitude
+        for _ in range(derivative):
+            a = a.derivative()
+        return a(t) * samples.values(data.shape)
+    assert isinstance(data, Sampled)
+    return samples.call(data.derivative(derivative), t)
 
 
 def source_load(vector: PETSc.Vec, amplitude: Amplitude) -> Load:

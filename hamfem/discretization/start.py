@@ -16,7 +16,7 @@ from hamfem.discretization.geometry import Cells, Points
 from hamfem.physics.coefficient import call, evaluate
 from hamfem.physics.wave import Wave
 
-Array = npt.NDArray[np.float64]
+Array = npt.NDArray[Any]
 # Callables are interpolated in P_(k+4): a steady start sees second derivatives, and with P_(k+2)
 # their error, O(h^(k+1)), was measured to spoil the superconvergence of RT_1 x DG_1.
 INTERPOLATION = 4
@@ -139,5 +139,6 @@ class Data:
         C = wave.C.at(cells.cells, points.X, points.x)
         if C.ndim == 2:
             return C[..., None] * strain
-        return np.einsum("cpab,cpb->cpa", np.broadcast_to(C, (*strain.shape, strain.shape[-1])), strain)
+        C = np.broadcast_to(C, (*strain.shape, strain.shape[-1]))
+        return np.einsum("cpab,cpb->cpa", C, strain)
 

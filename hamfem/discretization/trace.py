@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from mpi4py import MPI
 from petsc4py import PETSc
@@ -14,11 +15,11 @@ from dolfinx import la
 from dolfinx.mesh import compute_midpoints
 from scipy.spatial import cKDTree
 
-from hamfem.discretization.assembly import assembled
+from hamfem.discretization.assembly import assembled, offset
 from hamfem.domain import Domain
 from hamfem.physics.boundary import Condition, Periodic
 
-Array = npt.NDArray[np.float64]
+Array = npt.NDArray[Any]
 Integers = npt.NDArray[np.int32]
 
 
@@ -51,7 +52,7 @@ class Trace:
         unknown = ~is_known
         unknown[list(partner)] = False
         count = int(unknown[:owned].sum())
-        first = self.comm.exscan(count) or 0
+        first = offset(self.comm, count)
         numbers = la.vector(index_map, 1, dtype=np.int64)
         numbers.array[:] = -1
         numbers.array[:owned][unknown[:owned]] = first + np.arange(count)
@@ -61,12 +62,12 @@ class Trace:
         _number_partners(domain, partner, number, owned)
 
         touched = number[of_cell]  # (cells, facets of a cell)
-        ghosts = np.unique(touched[(touched >= 0) & ((touched < first) | (touched >= first + count))])
+        own = (touched >= first) & (touched < first + count)
+        ghosts = np.unique(touched[(touched >= 0) & ~own])
         self.blocks, self.first = count, first
         self.ghosts = ghosts
         self.known = np.argwhere(touched < 0).astype(np.int32)
         slots = np.empty(touched.shape, np.int64)
-        own = (touched >= first) & (touched < first + count)
         slots[own] = touched[own] - first
         foreign = (touched >= 0) & ~own
         slots[foreign] = count + np.searchsorted(ghosts, touched[foreign])
@@ -141,7 +142,7 @@ def _partners(domain: Domain, conditions: Sequence[Condition]) -> dict[int, Arra
         facets = domain.facets(condition.second)
         if len(facets):
             middle = compute_midpoints(mesh, dim - 1, facets)
-            partners.update(zip(facets.tolist(), middle - shift))
+            partners.update((int(f), x) for f, x in zip(facets, middle - shift))
     return partners
 
 

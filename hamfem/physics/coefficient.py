@@ -12,9 +12,10 @@ import numpy.typing as npt
 import ufl
 from dolfinx import fem
 
+from hamfem.dolfinx_versions import geometry_degree
 from hamfem.domain import Domain
 
-Array = npt.NDArray[np.float64]
+Array = npt.NDArray[Any]
 
 
 class Coefficient:
@@ -142,7 +143,7 @@ class Coefficient:
         x = np.concatenate([x, x.mean(axis=1, keepdims=True)], axis=1)
         X = reference_vertices(self.domain.cell)
         X = np.concatenate([X, X.mean(axis=0, keepdims=True)])
-        if mesh.geometry.cmap.degree > 1:  # the reference vertices are not all the nodes
+        if geometry_degree(mesh) > 1:  # the reference vertices are not all the nodes
             x = x[:, -1:]
             X = X[-1:]
         values = self.at(cells, X, x)
@@ -183,7 +184,7 @@ class Coefficient:
 
 
 def call(f: Any, x: Array, what: str, matrix: tuple[int, ...] = ()) -> Array:
-    """f at the points x, shape (cells, points, dim): numbers, or arrays of the shape `matrix`."""
+    """F at the points x, shape (cells, points, dim): numbers, or arrays of the shape `matrix`."""
     cells, points, dim = x.shape
     padded = np.zeros((3, cells * points))
     padded[:dim] = x.reshape(-1, dim).T

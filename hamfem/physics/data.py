@@ -26,6 +26,7 @@ class Amplitude:
     antiderivative: Function | None = None
 
     def __call__(self, t: float) -> float:
+        """The value at time t."""
         return self.value(t)
 
     def derivative(self) -> Amplitude:
@@ -53,16 +54,17 @@ def amplitude(a: Any) -> Amplitude:
         a = a.subs({s: t for s in a.free_symbols})
         integral = sympy.integrate(a, t)
         known = not integral.has(sympy.Integral)
-        return Amplitude(
-            *(_lambda(e, t) for e in (a, a.diff(t), a.diff(t, 2))),
-            _lambda(integral, t) if known else None,
-        )
+        value, first, second = (_lambda(e, t) for e in (a, a.diff(t), a.diff(t, 2)))
+        return Amplitude(value, first, second, _lambda(integral, t) if known else None)
     if isinstance(a, tuple) and all(callable(f) for f in a) and 1 <= len(a) <= 3:
         return Amplitude(*a)
     if callable(a):
         return Amplitude(a)
-    if np.isscalar(a) and np.isfinite(a):
-        return Amplitude(lambda t: a, lambda t: 0.0, lambda t: 0.0, lambda t: a * t)
+    if isinstance(a, int | float | np.number) and np.isfinite(a):
+        constant = float(a)
+        return Amplitude(
+            lambda t: constant, lambda t: 0.0, lambda t: 0.0, lambda t: constant * t
+        )
     raise TypeError(f"an amplitude is a number, a callable or a sympy expression: {a!r} is none.")
 
 
@@ -104,11 +106,11 @@ def data(value: Any) -> Data:
     A number; (shape, amplitude); a sympy expression in x, y, z, t; a callable g(x, t), or a tuple
     (g, dg/dt, d²g/dt²) of them. None and 0 prescribe nothing.
     """
-    if value is None or (np.isscalar(value) and value == 0):
+    if value is None or (isinstance(value, int | float | np.number) and value == 0):
         return None
     if isinstance(value, Separated | Sampled):
         return value
-    if np.isscalar(value):
+    if isinstance(value, int | float | np.number):
         return Separated(float(value), amplitude(1.0))
     if isinstance(value, sympy.Expr):
         return _from_sympy(value)
@@ -120,7 +122,8 @@ def data(value: Any) -> Data:
     if callable(value):
         return Sampled(value)
     raise TypeError(
-        f"a value is a number, (shape, amplitude), g(x, t) or a sympy expression: {value!r} is none."
+        f"a value is a number, (shape, amplitude), g(x, t) or a sympy expression: "
+        f"{value!r} is none."
     )
 
 

@@ -8,10 +8,12 @@ D(n)_ai = sum over j of symbol[a, i, j] n_j: all that a discretization has to kn
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+Array = npt.NDArray[Any]
 
 
 def gradient(dim: int) -> Array:

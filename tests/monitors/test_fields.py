@@ -82,13 +82,13 @@ def test_a_run_is_what_the_file_shows(cell, degree, shared_tmp_path):
     system = hf.cg(hf.Acoustic(domain, boundary=[hf.Clamped("left", "right")]), degree)
     state = system.state(u=lambda x: np.sin(math.pi * x[0]) + 0 * x[1], v=0)
     path = shared_tmp_path / "fields.pvd"
-    norms = []
-    with Fields(path, system, every=2) as fields:
+    largest = []
+    with Fields(path, system, names=["v", "u"], every=2) as fields:
         fields(state)
-        norms.append(state.q.norm(3))
+        largest.append(state.q.norm(3))
         for state in hf.march(system, hf.Gauss(1), state, 0.1, 0.4):
             fields(state)
-            norms.append(state.q.norm(3))
+            largest.append(state.q.norm(3))
     grid, times = read(path)
     assert times == pytest.approx([0, 0.2, 0.4])
     assert sorted(grid.point_data.keys()) == ["u", "v"]
@@ -96,30 +96,51 @@ def test_a_run_is_what_the_file_shows(cell, degree, shared_tmp_path):
     # continuous: neighbours share their points, except between ranks
     if COMM.size == 1:
         assert grid.n_points == system.M.size[0]
-    # the points have the values of a Lagrange function of the same degree
     if degree == 1:
-        for index, norm in enumerate(norms[::2]):
+        for index, value in enumerate(largest[::2]):
             grid, _ = read(path, index)
-            assert np.abs(grid["u"]).max() == pytest.approx(norm, rel=1e-14)
-    # between the points too
-    u = system.fields(state)["u"]
-    reference = on_grid(u, grid)
-    np.testing.assert_allclose(reference, grid["u"], atol=1e-13)
+            assert np.abs(grid["u"]).max() == pytest.approx(value, rel=1e-14)
+    compare(system.fields(state), grid, ["u", "v"])
 
 
-def on_grid(u, grid):
-    """A function at the points of a grid, evaluated by DOLFINx on the rank that has the point."""
-    msh = u.function_space.mesh
+@pytest.mark.parametrize("cell", ["triangle", "hexahedron"])
+@pytest.mark.parametrize("discretization", ["cg", "hdg", "mixed"])
+def test_all_fields_of_a_system_are_shown(discretization, cell, shared_tmp_path):
+    discretize = getattr(hf, discretization)
+    domain = box(cell, 4)
+    try:
+        system = discretize(hf.Acoustic(domain, boundary=[hf.Clamped("left")]), 1)
+    except ValueError as error:
+        pytest.skip(str(error))
+    state = system.state(u=lambda x: np.sin(math.pi * x[0] / 2) + 0 * x[1], v=0)
+    fields = Fields(shared_tmp_path / "fields.pvd", system)
+    for state in hf.march(system, hf.Gauss(1), state, 0.1, 0.3):
+        fields(state)
+    grid, _ = read(fields.path)
+    shown = system.fields(state)
+    assert set(grid.point_data.keys()) == set(shown)
+    compare(shown, grid, list(shown))
+
+
+def compare(fields, grid, names):
+    """Functions evaluated by DOLFINx and sampled by VTK, somewhere in the cells."""
+    msh = fields[names[0]].function_space.mesh
+    x = np.zeros((40, 3))
+    x[:, : msh.topology.dim] = np.random.default_rng(2).uniform(0.02, 0.98, (40, msh.topology.dim))
+    sampled = pyvista.PolyData(x).sample(grid)
+    assert sampled["vtkValidPointMask"].all()
     tree = geometry.bb_tree(msh, msh.topology.dim, padding=1e-10)
-    x = np.asarray(grid.points, dtype=float)
     cells = geometry.compute_colliding_cells(msh, geometry.compute_collisions_points(tree, x), x)
-    values = np.full(len(x), -np.inf)
     here = [i for i in range(len(x)) if len(cells.links(i))]
     first = np.array([cells.links(i)[0] for i in here], dtype=np.int32)
-    if here:
-        values[here] = u.eval(x[here], first).ravel()
-    COMM.Allreduce(MPI.IN_PLACE, values, MPI.MAX)
-    return values
+    for name in names:
+        f = fields[name]
+        values = np.full((len(x), int(np.prod(f.ufl_shape, dtype=int))), -np.inf)
+        if here:
+            values[here] = f.eval(x[here], first).reshape(len(here), -1)
+        COMM.Allreduce(MPI.IN_PLACE, values, MPI.MAX)
+        seen = sampled[name].reshape(len(x), -1)[:, : values.shape[1]]
+        np.testing.assert_allclose(seen, values, atol=1e-12 * (1 + np.abs(values).max()))
 
 
 # ---------------------------------------------------------------- elements

@@ -1,0 +1,185 @@
+"""Orders of convergence of all discretizations, against exact solutions."""
+
+from mpi4py import MPI
+
+import numpy as np
+import pytest
+import sympy
+import ufl
+from dolfinx import fem
+
+import hamfem as hf
+from tests.verification import order
+
+COMM = MPI.COMM_WORLD
+WALLS = ["left", "right", "bottom", "top", "back", "front"]
+SLOW = pytest.mark.slow
+BELOW = 0.3  # orders at these sizes are not yet smooth
+
+
+def box(n, cell):
+    dim = 3 if cell in ("tetrahedron", "hexahedron") else 2
+    return hf.box(COMM, (0,) * dim, (1,) * dim, n, cell)
+
+
+def errors(system, state, exact):
+    """{field: error in the mean square}, the exact fields interpolated in a finer space."""
+    result = {}
+    for name, f in system.fields(state).items():
+        if name == "q":
+            continue
+        mesh = f.function_space.mesh
+        degree = f.function_space.ufl_element().basix_element.degree + 3
+        fine = fem.Function(fem.functionspace(mesh, ("Discontinuous Lagrange", degree)))
+        fine.interpolate(exact(name[0], state.t))
+        value = fem.assemble_scalar(fem.form((f - fine) ** 2 * ufl.dx))
+        result[name] = np.sqrt(mesh.comm.allreduce(value))
+    return result
+
+
+def marched(system, method, state, dt, t_end):
+    for state in hf.march(system, method, state, dt, t_end, every=10**6):
+        pass
+    return state
+
+
+def check_orders(sizes, rows, expected):
+    """The slope of each field between two sizes is at least what is expected, or nearly so."""
+    h = [1 / n for n in sizes]
+    found = {name: order(h, [row[name] for row in rows]) for name in expected}
+    short = {name: found[name] for name in expected if found[name] < expected[name] - BELOW}
+    assert not short, f"orders {short} of the expected {expected}; errors {rows}"
+
+
+METHODS = {
+    "cg": hf.cg,
+    "lumped": lambda wave, k: hf.cg(wave, k, lumped=True),
+    "mixed": hf.mixed,
+    "hdg": hf.hdg,
+    "dissipative_hdg": hf.dissipative_hdg,
+}
+
+
+def expected_orders(name, k):
+    if name == "hdg":
+        return {"u": k + 1, "v": k + 1, "u_star": k + 2, "v_star": k + 2}
+    if name == "mixed":
+        return {"v": k + 1, "v_star": k + 2}
+    if name == "dissipative_hdg":
+        return {"v": k + 1}
+    return {"u": k + 1, "v": k + 1}
+
+
+STANDING = [
+    ("hdg", "triangle", 1, (8, 16)),
+    ("hdg", "triangle", 2, (6, 12)),
+    ("hdg", "triangle", 3, (4, 8)),
+    ("mixed", "triangle", 0, (8, 16)),
+    ("mixed", "triangle", 1, (6, 12)),
+    ("mixed", "triangle", 2, (4, 8)),
+    ("mixed", "triangle", 3, (4, 8)),
+    ("mixed", "quadrilateral", 1, (4, 8)),
+    ("dissipative_hdg", "triangle", 1, (6, 12)),
+    ("dissipative_hdg", "triangle", 2, (4, 8)),
+    ("dissipative_hdg", "triangle", 3, (4, 8)),
+    ("lumped", "quadrilateral", 1, (8, 16)),
+    ("lumped", "quadrilateral", 2, (6, 12)),
+    ("lumped", "quadrilateral", 3, (4, 8)),
+    ("lumped", "quadrilateral", 4, (3, 6)),
+    ("lumped", "hexahedron", 1, (6, 12)),
+    ("lumped", "hexahedron", 2, (3, 6)),
+    ("hdg", "tetrahedron", 1, (3, 6)),
+    ("mixed", "tetrahedron", 1, (3, 6)),
+    ("dissipative_hdg", "tetrahedron", 1, (3, 6)),
+    pytest.param("hdg", "tetrahedron", 2, (3, 6), marks=SLOW),
+    pytest.param("mixed", "tetrahedron", 2, (3, 6), marks=SLOW),
+    pytest.param("hdg", "triangle", 1, (16, 32), marks=SLOW),
+    pytest.param("hdg", "triangle", 2, (12, 24), marks=SLOW),
+    pytest.param("mixed", "triangle", 2, (12, 24), marks=SLOW),
+    pytest.param("lumped", "hexahedron", 3, (4, 8), marks=SLOW),
+]
+
+
+@pytest.mark.parametrize("walls", ["clamped", "free"])
+@pytest.mark.parametrize(("name", "cell", "k", "sizes"), STANDING)
+def test_standing_waves(name, cell, k, sizes, walls):
+    rows = []
+    for n in sizes:
+        domain = box(n, cell)
+        condition = hf.Clamped if walls == "clamped" else hf.Free
+        wave = hf.Acoustic(domain, 2.0, 8.0, [condition(*WALLS[: 2 * domain.dim])])
+        one = (1,) * domain.dim
+        exact = hf.exact.StandingWave(one, one, speed=2.0, walls=walls)
+        system = METHODS[name](wave, k)
+        state = system.state(u=exact.u(0), v=exact.v(0))
+        state = marched(system, hf.Gauss(3), state, 0.02, 0.16)
+        rows.append(errors(system, state, lambda f, t, exact=exact: getattr(exact, f)(t)))
+    check_orders(sizes, rows, expected_orders(name, k))
+
+
+# ---------------------------------------------------------------- prescribed data
+
+X, Y, T = sympy.symbols("x y t")
+DIRECTION = (sympy.Rational(3, 5), sympy.Rational(4, 5))
+PLANE = sympy.sin(3 * (DIRECTION[0] * X + DIRECTION[1] * Y - T) + sympy.Rational(1, 2))
+NORMALS = {"left": (-1, 0), "right": (1, 0), "bottom": (0, -1), "top": (0, 1)}
+
+
+def plane(field, t):
+    expression = PLANE if field == "u" else PLANE.diff(T)
+    f = sympy.lambdify((X, Y, T), expression, "numpy")
+    return lambda x: f(x[0], x[1], t)
+
+
+def flux(side):
+    """du/dn of the plane wave."""
+    n = NORMALS[side]
+    return n[0] * PLANE.diff(X) + n[1] * PLANE.diff(Y)
+
+
+def conditions(kind):
+    """The plane wave goes through; the left side of `free` is clamped, to hold the body."""
+    if kind == "clamped":
+        return [hf.Clamped(*NORMALS, value=PLANE)]
+    sides = [side for side in NORMALS if side != "left"]
+    if kind == "free":
+        return [hf.Clamped("left", value=PLANE), *(hf.Free(s, value=flux(s)) for s in sides)]
+    return [hf.Impedance(s, value=flux(s) + PLANE.diff(T)) for s in NORMALS]
+
+
+@pytest.mark.parametrize("kind", ["clamped", "free", "impedance"])
+@pytest.mark.parametrize(
+    ("name", "cell", "k", "sizes"),
+    [
+        ("cg", "triangle", 1, (6, 12)),
+        ("cg", "triangle", 2, (4, 8)),
+        ("lumped", "quadrilateral", 2, (4, 8)),
+        ("mixed", "triangle", 1, (4, 8)),
+        ("mixed", "triangle", 2, (3, 6)),
+        ("hdg", "triangle", 1, (4, 8)),
+        ("hdg", "triangle", 2, (3, 6)),
+        ("dissipative_hdg", "triangle", 1, (4, 8)),
+        ("dissipative_hdg", "triangle", 2, (3, 6)),
+    ],
+)
+def test_a_plane_wave_with_prescribed_data(name, cell, k, sizes, kind):
+    rows = []
+    for n in sizes:
+        system = METHODS[name](hf.Acoustic(box(n, cell), boundary=conditions(kind)), k)
+        start = "projection" if kind == "impedance" and name == "mixed" else "steady"
+        state = system.state(u=plane("u", 0), v=plane("v", 0), start=start)
+        state = marched(system, hf.Gauss(2), state, 0.02, 0.3)
+        rows.append(errors(system, state, plane))
+    expected = {f: k + 1 for f in expected_orders(name, k) if not f.endswith("star")}
+    check_orders(sizes, rows, expected)
+
+
+@pytest.mark.parametrize(("name", "cell"), [
+    ("cg", "triangle"), ("lumped", "quadrilateral"), ("mixed", "triangle"), ("hdg", "triangle"),
+])  # fmt: skip
+def test_steel_in_si_units_has_the_frequencies_of_unit_coefficients(name, cell):
+    found = []
+    for rho, kappa in ((1.0, 1.0), (7850.0, 2e11)):
+        system = METHODS[name](hf.Acoustic(box(4, cell), rho, kappa), 2)
+        found.append(system.max_frequency() / np.sqrt(kappa / rho))
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
