@@ -113,6 +113,12 @@ class _System:
         """How much of what has a local conservation law leaves through the boundary, per time."""
         return self._tracked(state).through_walls()
 
+    def symmetry(self, move: Callable[[Any], Any]) -> PETSc.Mat:
+        """The permutation of the unknowns that belongs to a motion x -> x' of the mesh."""
+        if not hasattr(self.space, "symmetry"):
+            raise ValueError("only continuous elements (hf.cg) know the permutation of a motion.")
+        return self.space.symmetry(move)  # type: ignore[union-attr]
+
     def _tracked(self, state: State) -> Any:
         if self.space is None:
             raise ValueError("this system was made from matrices: it has vectors and no fields.")

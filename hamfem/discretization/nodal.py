@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from mpi4py import MPI
 from petsc4py import PETSc
 
 import numpy as np
 import numpy.typing as npt
 import ufl
 from dolfinx import fem, la
+from scipy.spatial import cKDTree
 
+from hamfem.discretization.assembly import assembled
 from hamfem.discretization.geometry import Cells
 from hamfem.discretization.sampling import FacetPoints, Shell, sample
 from hamfem.discretization.start import INTERPOLATION, Data, check_start, is_number, is_zero, steady
@@ -21,7 +24,8 @@ from hamfem.discretization.tracked import Tracking
 from hamfem.dolfinx_versions import interpolation_points
 from hamfem.domain import Domain
 from hamfem.loads import Load, SampledLoad
-from hamfem.physics.boundary import Clamped
+from hamfem.discretization.trace import translation
+from hamfem.physics.boundary import Clamped, Periodic
 from hamfem.physics.coefficient import call
 from hamfem.physics.data import Data as Prescribed
 from hamfem.physics.data import Sampled, Separated
@@ -310,6 +314,44 @@ class NodalSpace(Tracking):
     def invariants(self, state: State) -> dict[str, Any]:
         """The linear momentum (rho v, 1) and the tracked quantities."""
         return {"linear_momentum": float(state.v.dot(self.M_one)), **self.track(state).totals()}
+
+    def symmetry(self, move: Any) -> PETSc.Mat:
+        """The permutation X of the unknowns with (X u)(move(x)) = u(x), for hf.noether.
+
+        Args:
+            move: x -> x', for points of shape (3, n): a motion that maps the mesh onto itself, up
+                to the translations of periodic sides.
+        """
+        comm, V = self.wave.domain.comm, self.V
+        x = V.tabulate_dof_coordinates()[: V.dofmap.index_map.size_local]
+        template = self.system.new_q()
+        first, last = template.getOwnershipRange()
+        if self.P is not None:
+            own, columns, _ = self.P.getValuesCSR()
+            mine = (columns >= first) & (columns < last)
+            position = np.empty((last - first, 3))
+            position[columns[mine] - first] = x[mine]
+            x = position
+        everywhere = np.concatenate(comm.allgather(x))
+        tree = cKDTree(everywhere)
+        image = np.asarray(move(x.T), float).T
+        shifts = [np.zeros(3)]
+        for pair in self.wave.boundary:
+            if isinstance(pair, Periodic):
+                s = translation(self.wave.domain, pair)
+                shifts = [a + b for a in shifts for b in (0 * s, s, -s)]
+        best, target = np.full(len(x), np.inf), np.zeros(len(x), int)
+        for shift in shifts:
+            distance, index = tree.query(image + shift) if len(x) else (best, target)
+            better = distance < best
+            best[better], target[better] = distance[better], index[better]
+        worst = comm.allreduce(float(best.max(initial=0.0)), MPI.MAX)
+        if worst > 1e-6 * self.wave.diameter:
+            raise ValueError(
+                f"the motion does not map the nodes onto themselves: one is off by {worst:.2g}."
+            )
+        n = last - first
+        return assembled(comm, target, first + np.arange(n), np.ones(n), n)
 
     # ------------------------------------------------------------ fields
 

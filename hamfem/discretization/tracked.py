@@ -127,8 +127,10 @@ class Tracked:
         for name, pair in self.expressions.items():
             for kind, expression in zip(("density", "flux"), pair):
                 element = ("Discontinuous Lagrange", degree, expression.ufl_shape)
-                f = fem.Function(fem.functionspace(self.mesh, element), name=f"{name}_{kind}")
-                result[f.name] = (f, fem.Expression(expression, interpolation_points(f.function_space.element)))
+                V = fem.functionspace(self.mesh, element)
+                f = fem.Function(V, name=f"{name}_{kind}")
+                points = interpolation_points(V.element)
+                result[f.name] = (f, fem.Expression(expression, points))
         return result
 
     def fields(self) -> dict[str, fem.Function]:
