@@ -63,12 +63,11 @@ DASHES = {"CG": (0, (4, 4)), "Mixed": (4, (4, 4)), "HDG": (0, (6, 2))}
 
 # ## The schemes
 #
-# The mixed method starts from the flux of the steady problem. The others start from projections in
-# the mean square, or with `--start steady` from steady problems too; the flux of both HDG methods
-# is the one that the Hamiltonian method finds from u.
+# The mixed method starts from the flux of the steady problem, the others from projections in the
+# mean square; the flux of both HDG methods is the one that the Hamiltonian method finds from u.
 
 
-def discretize(wave: hf.Acoustic, scheme: str, degree: int, tau: float, start: str):
+def discretize(wave: hf.Acoustic, scheme: str, degree: int, tau: float):
     """The system of a scheme and its initial state."""
     x = ufl.SpatialCoordinate(wave.domain.mesh)[0]
     u = ufl.exp(-0.5 * (x - 4) ** 2 / 0.2**2)
@@ -79,7 +78,7 @@ def discretize(wave: hf.Acoustic, scheme: str, degree: int, tau: float, start: s
         system = hf.mixed(wave, degree)
     else:
         system = hf.hdg(wave, degree, tau)
-    state = system.state(u=u, v=v, start="steady" if scheme.startswith("Mixed") else start)
+    state = system.state(u=u, v=v, start="steady" if scheme.startswith("Mixed") else "projection")
     if scheme != "HDG-diss":
         return system, state
     flux = system.flux_of(state.q)
@@ -214,13 +213,13 @@ def march(
     scheme: str,
     wave: hf.Acoustic,
     pictures: Pictures,
-    options: tuple[int, float, str, float, float, int],
+    options: tuple[int, float, float, float, int],
     path: Path,
 ) -> Run:
     """March one scheme, with five snapshots."""
-    degree, tau, start, dt, t_end, every = options
+    degree, tau, dt, t_end, every = options
     began = perf_counter()
-    system, state = discretize(wave, scheme, degree, tau, start)
+    system, state = discretize(wave, scheme, degree, tau)
     method = METHODS[scheme]
     times = list(np.linspace(0, t_end, 5))
     snapshots = []
@@ -261,7 +260,6 @@ def main(
     mesh: Annotated[str, typer.Option(help="square, disc or the path of a mesh.")] = "square",
     degree: Annotated[int, typer.Option(help="Polynomial degree.")] = 3,
     tau: Annotated[float, typer.Option(help="Stabilisation of the HDG methods.")] = 1.0,
-    start: Annotated[str, typer.Option(help="projection or steady.")] = "projection",
     dt: Annotated[float, typer.Option(help="Time step.")] = 0.01,
     t_end: Annotated[float, typer.Option(help="End time.")] = 8.0,
     every: Annotated[int, typer.Option(help="Steps between two rows of the histories.")] = 4,
@@ -289,7 +287,7 @@ def main(
         print(f"{title}\nenergy of the pulse in a strip of height 4: {10 * np.sqrt(np.pi):.8f}")
 
     runs = {}
-    options = degree, tau, start, dt, t_end, every
+    options = degree, tau, dt, t_end, every
     for scheme in names:
         if comm.rank == 0:
             print(f"marching {scheme}", flush=True)

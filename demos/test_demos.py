@@ -58,6 +58,31 @@ def test_acoustic_membrane(ranks, tmp_path):
     pictures(tmp_path / "acoustic_membrane.png")
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_acoustic_obstacle(ranks, tmp_path):
+    text = run("acoustic_obstacle.py", tmp_path, ranks, "--t-end", "2", "--every", "25")
+    # energy(0), then what is lost at t = 0.5, 1, 1.5 and 2, the largest loss, and momentum
+    expected = {
+        "CG-symp": (17.72628133, None),
+        "CG-diss": (17.72628133, 1.529e-2),
+        "Mixed-symp": (17.72448012, 7.940e-5),
+        "Mixed-diss": (17.72448012, 1.473e-2),
+        "HDG-symp": (17.72425229, None),
+        "HDG-diss": (17.72422269, 2.808e-2),
+    }
+    for scheme, (energy, loss) in expected.items():
+        row = numbers(scheme, text)
+        assert row[0] == pytest.approx(energy, abs=2e-8)
+        if loss is None:
+            assert max(row[1:6]) < 1e-11
+        else:
+            assert row[4] == pytest.approx(loss, rel=5e-4)
+        assert ("always" in text.split(f"\n{scheme} ")[1].splitlines()[0]) == ("diss" in scheme)
+        assert row[6] < 1e-13
+        assert len((tmp_path / f"acoustic_obstacle_{scheme}.csv").read_text().splitlines()) > 9
+    pictures(*(tmp_path / f"acoustic_obstacle_{name}.png" for name in ("snapshots", "histories")))
+
+
 def test_double_pendulum(tmp_path):
     text = run("oscillators/double_pendulum.py", tmp_path, 1)
     # Table 2 of the paper: what agrees, rounded or cut, and what cannot be reproduced

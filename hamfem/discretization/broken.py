@@ -84,7 +84,7 @@ class BrokenSpace(Tracking):
 
     def rigid(self, M: PETSc.Mat) -> list[PETSc.Vec]:
         """The displacements without strain that the boundary allows: constants, or none."""
-        if self.clamped:
+        if self.clamped or self.wave.absorbing:
             return []
         return [self.vector(self.project(1.0, "1"), M.createVecRight)]
 
