@@ -19,6 +19,10 @@
 # returns; all others lose it for good. All six conserve the linear momentum. The pseudomomentum
 # int rho v q is no invariant: obstacle and walls change it.
 #
+# HDG-symp has specks of the size of the cells. The jumps of u swing with frequencies that grow like
+# sqrt(tau / h); nothing damps them, and with tau = 1 on this mesh the pulse drives them hardest: at
+# t = 2 the relative error of v is 0.02 for tau = 0.1, 0.09 for tau = 1 and 0.01 for tau = 10.
+#
 # The source does not say how large its domain is, nor where the obstacle, what the mesh and the
 # time step are. Here the domain is (0,6) x (0,4), without the square [1.5,2.5]² or the disc of
 # radius 1/2 around (2,2): pictures and table are called "our geometry", and are to be compared with

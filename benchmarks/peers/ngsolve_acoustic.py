@@ -74,7 +74,7 @@ def hdg(mesh, degree, dt):
 
 
 def primal(mesh, degree, dt):
-    """u in L2 and the trace on facets, interior penalty; u is condensed."""
+    """U in L2 and the trace on facets, interior penalty; u is condensed."""
     watch = time.perf_counter()
     U = ng.L2(mesh, order=degree)
     fes = U * ng.FacetFESpace(mesh, order=degree, dirichlet=".*")

@@ -211,7 +211,7 @@ class BrokenSpace(Tracking):
         """
         result = self.primary(state)
         for derivative, (name, vector) in enumerate((("u", state.q), ("v", state.v))):
-            if derivative and self.system.known_traces(state.t, 1) is None:
+            if derivative and self.system.prescribed(state.t, 1) is None:
                 continue
             values = self.system.split(vector)[0]
             flux = self.system.flux_of(vector, state.t, derivative)

@@ -26,7 +26,7 @@ from hamfem.discretization.local import BrokenFlux, Hybrid
 from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs, prescribed
 from hamfem.discretization.trace import Trace
 from hamfem.loads import Loads
-from hamfem.physics.boundary import Clamped, Impedance, Periodic
+from hamfem.physics.boundary import Clamped, Free, Impedance, Periodic
 from hamfem.physics.data import missing
 from hamfem.physics.wave import Wave
 from hamfem.solvers import Solve
@@ -196,13 +196,13 @@ class CondensedSystem(SecondOrder):
         except ValueError:
             return None
 
-    def known_traces(self, t: float, derivative: int) -> Array | None:
-        """The prescribed traces on clamped sides, or a derivative of them; None if not known."""
-        known = np.zeros(self.trace.length)
+    def prescribed(self, t: float, derivative: int) -> tuple[Array, Array] | None:
+        """Prescribed traces and loads on the traces, or a derivative of them; None if not known."""
+        known, g = np.zeros(self.trace.length), np.zeros(self.trace.length)
         size = self.hybrid.trace_size
         domain = self.hybrid.wave.domain
         for condition in self.hybrid.wave.boundary:
-            if not isinstance(condition, Clamped) or condition.value is None:
+            if not isinstance(condition, Clamped | Free) or condition.value is None:
                 continue
             samples = FacetSamples(
                 self.hybrid, facet_pairs(domain, domain.facets(*condition.names))
@@ -212,17 +212,21 @@ class CondensedSystem(SecondOrder):
             except ValueError:
                 return None
             slots = self.trace.slots[samples.cells, samples.facets][:, None] * size
-            known[(slots + np.arange(size)).ravel()] = samples.project(values).ravel()
-        return known[self.trace.unknowns :]
+            slots = (slots + np.arange(size)).ravel()
+            if isinstance(condition, Clamped):
+                known[slots] = samples.project(values).ravel()
+            else:
+                g[slots] = samples.moments(values).ravel()
+        return known[self.trace.unknowns :], g
 
     def flux_of(self, x: PETSc.Vec, t: float = 0.0, derivative: int = 0) -> Array:
         """The flux q of a displacement (or velocity), (cells, flux coefficients)."""
         u, wall = self.split(x)
-        known = self.known_traces(t, derivative)
-        if known is None:
+        data = self.prescribed(t, derivative)
+        if data is None:
             raise ValueError(missing)
+        known, g = data
         known[self._wall_known] = wall
-        g = np.zeros(self.trace.length)
         self._stiffness(u, np.empty((self.cells, self.n)), known, g)
         size = self.hybrid.trace_size
         places = self.trace.slots[:, :, None] * size + np.arange(size)

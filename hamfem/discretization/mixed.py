@@ -34,7 +34,7 @@ from hamfem.discretization.hdg import cell_mass, checked_degree
 from hamfem.discretization.hybrid_stage import FluxBlocks, cell_vector, hybrid_stage
 from hamfem.discretization.local import BrokenFlux, Hybrid, RaviartThomas, legendre
 from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs, prescribed
-from hamfem.discretization.start import INTERPOLATION, Data, check_start, is_zero, steady
+from hamfem.discretization.start import INTERPOLATION, Data, check_start, far_shift, is_zero, steady
 from hamfem.discretization.trace import Trace
 from hamfem.flow import Half
 from hamfem.loads import Loads
@@ -331,7 +331,8 @@ class MixedSpace(BrokenSpace):
         check_start(start)
         velocity = self.vector(self.project(v, "the initial v"), system.new_v)
         data = Data(self.wave, u, self.hybrid.degree + INTERPOLATION)
-        if start == "projection":
+        if start == "projection" or self.wave.absorbing:
+            # An absorbing wall prescribes neither u nor the flux: nothing steady to solve there.
             r = system.new_q()
             r.array[:] = self.flux_moments(data).reshape(-1)
             q = system.new_q()
@@ -353,19 +354,30 @@ class MixedSpace(BrokenSpace):
         for lift in self.lifts(0.0):
             system.B.mult(lift, f)
             F.axpy(1.0, f)
-        w = self.steady(system, F)
+        w = steady(system, F, self.wave.slowest_crossing)
         system.flux(w, change)
         q.axpy(1.0, change)
         return State(q, velocity)
 
-    def steady(self, system: Any, F: PETSc.Vec) -> PETSc.Vec:
-        """K w = F."""
-        if not self.wave.absorbing:
-            return steady(system, F, self.wave.slowest_crossing)
-        raise ValueError(
-            "the steady start of a mixed method does not know absorbing walls: take "
-            "start='projection'."
-        )
+    def displacement(self, state: State) -> PETSc.Vec:
+        """The u whose flux is q, where the boundary allows; free bodies get the one of mean 0.
+
+        M_q q = b_u u + b_l uh, hence K u = -B q for the part of q that no datum made.
+        """
+        system = self.system
+        q = state.q.copy()
+        loads = Loads(system._flux_loads(0), system.new_q())
+        if loads:
+            g, of_data = system.new_q(), system.new_q()
+            loads.add([state.t], [1.0], g)
+            system.flux_solve(g, of_data)
+            q.axpy(-1.0, of_data)
+        F = system.new_v()
+        system.restoring(q, F)
+        F.scale(-1.0)
+        if not hasattr(self, "_solve"):
+            self._solve = system.shifted(far_shift(self.wave.slowest_crossing))
+        return steady(system, F, self.wave.slowest_crossing, self._solve)
 
     def flux_moments(self, data: Data) -> Array:
         """(D u0, r) for every flux r, (cells, fluxes)."""
@@ -384,13 +396,13 @@ class MixedSpace(BrokenSpace):
             parts.append(self.hybrid.flux.moments(basis, G)[..., 0])
         return np.concatenate(parts)
 
-    def lifts(self, t: float) -> list[PETSc.Vec]:
-        """The lifts of prescribed fluxes at time t."""
+    def lifts(self, t: float, derivative: int = 0) -> list[PETSc.Vec]:
+        """The lifts of prescribed fluxes, or of a derivative of them, at time t."""
         result = []
         for condition in self.wave.boundary:
             if isinstance(condition, Free) and condition.value is not None:
                 samples = self.system._samples(condition)
-                values = prescribed(condition.value, samples, t)
+                values = prescribed(condition.value, samples, t, derivative)
                 result.append(self.system.lift(samples, values))
         return result
 
@@ -421,12 +433,16 @@ class MixedSpace(BrokenSpace):
         )  # fmt: skip
         return np.concatenate(parts), fem.functionspace(self.domain.mesh, space)
 
-    def primary(self, state: State) -> dict[str, fem.Function]:
-        """V and q."""
-        system = self.system
+    def whole_flux(self, state: State) -> PETSc.Vec:
+        """The flux with what is prescribed on free sides."""
         total = state.q.copy()
         for lift in self.lifts(state.t):
             total.axpy(1.0, lift)
+        return total
+
+    def primary(self, state: State) -> dict[str, fem.Function]:
+        """V and q."""
+        system, total = self.system, self.whole_flux(state)
         to_broken, V_q = self._to_broken
         q = np.matmul(to_broken, system.cellwise(total, system.n_q)[..., None])[..., 0]
         q = q.reshape(len(q), len(self.wave.symbol), -1)
@@ -434,8 +450,17 @@ class MixedSpace(BrokenSpace):
         return {"v": self.function(velocity, "v"), "q": cell_function(V_q, q, "q")}
 
     def fields(self, state: State) -> dict[str, fem.Function]:
-        """v, q, and the postprocessed v_star in P_(k+1)."""
+        """v, q, the u that belongs to q, and the postprocessed u_star and v_star in P_(k+1).
+
+        With absorbing walls q does not determine a u, which is then left out.
+        """
         system = self.system
+        result = self.primary(state)
+        if not self.wave.absorbing:
+            u = system.cellwise(self.displacement(state), system.n)
+            flux = system.cellwise(self.whole_flux(state), system.n_q)
+            result["u"] = self.function(u, "u")
+            result["u_star"] = self.postprocessed.function(u, flux, "u_star")
         rate = system.new_q()
         system.flux(state.v, rate)
         if system.flux_loads:
@@ -443,6 +468,11 @@ class MixedSpace(BrokenSpace):
             system.flux_loads.add([state.t], [1.0], g)
             system.flux_solve(g, extra)
             rate.axpy(1.0, extra)
+        try:
+            for lift in self.lifts(state.t, 1):
+                rate.axpy(1.0, lift)
+        except ValueError:  # a prescribed flux without its derivative: no v_star
+            return result
         velocity = system.cellwise(state.v, system.n)
         star = self.postprocessed.function(velocity, system.cellwise(rate, system.n_q), "v_star")
-        return {**self.primary(state), "v_star": star}
+        return {**result, "v_star": star}

@@ -20,11 +20,11 @@ from hamfem.discretization.assembly import assembled
 from hamfem.discretization.geometry import Cells
 from hamfem.discretization.sampling import FacetPoints, Shell, sample
 from hamfem.discretization.start import INTERPOLATION, Data, check_start, is_number, is_zero, steady
+from hamfem.discretization.trace import translation
 from hamfem.discretization.tracked import Tracking
 from hamfem.dolfinx_versions import interpolation_points
 from hamfem.domain import Domain
 from hamfem.loads import Load, SampledLoad
-from hamfem.discretization.trace import translation
 from hamfem.physics.boundary import Clamped, Periodic
 from hamfem.physics.coefficient import call
 from hamfem.physics.data import Data as Prescribed
@@ -327,7 +327,7 @@ class NodalSpace(Tracking):
         template = self.system.new_q()
         first, last = template.getOwnershipRange()
         if self.P is not None:
-            own, columns, _ = self.P.getValuesCSR()
+            _, columns, _ = self.P.getValuesCSR()
             mine = (columns >= first) & (columns < last)
             position = np.empty((last - first, 3))
             position[columns[mine] - first] = x[mine]

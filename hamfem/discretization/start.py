@@ -38,7 +38,12 @@ def is_zero(data: Any) -> bool:
     return is_number(data) and data == 0
 
 
-def steady(system: Any, F: PETSc.Vec, crossing: float) -> PETSc.Vec:
+def far_shift(crossing: float) -> float:
+    """A c for which M + c K is nearly c K."""
+    return 1e4 * crossing**2
+
+
+def steady(system: Any, F: PETSc.Vec, crossing: float, solve: Any = None) -> PETSc.Vec:
     """A solution of K x = F that is orthogonal to ker K, by conjugate gradients.
 
     (M + c K)^-1 with c far beyond the slowest wave is so good a preconditioner that a handful of
@@ -48,6 +53,7 @@ def steady(system: Any, F: PETSc.Vec, crossing: float) -> PETSc.Vec:
         system: Whose maps stiffness, shifted and kernel are used.
         F: The right-hand side; what of it lies in ker K is removed, and reported if it is large.
         crossing: The time in which a wave crosses the domain.
+        solve: A solver of (M + c K) from an earlier call, with the c of `far_shift`.
     """
     r = F.copy()
     scale = r.norm()
@@ -65,8 +71,9 @@ def steady(system: Any, F: PETSc.Vec, crossing: float) -> PETSc.Vec:
                 "no state at rest balances): that part was removed.",
                 stacklevel=4,
             )
-    c = 1e4 * crossing**2
-    solve = system.shifted(c)
+    c = far_shift(crossing)
+    if solve is None:
+        solve = system.shifted(c)
     z, p, Kp = r.duplicate(), r.duplicate(), r.duplicate()
 
     def precondition() -> float:
