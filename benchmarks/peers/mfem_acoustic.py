@@ -31,7 +31,7 @@ def main():
     parser.add_argument("--n", type=int)
     parser.add_argument("--degree", type=int, default=4)
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--chunks", type=int, default=6)
+    parser.add_argument("--chunks", type=int, default=4)
     parser.add_argument("--dt", type=float)
     args = parser.parse_args()
     dim, n = args.dim, args.n or (128 if args.dim == 2 else 16)
@@ -75,7 +75,6 @@ def main():
     start = time.perf_counter() - watch
     initial = u.GetDataArray().copy()
     force, operator = r.GetDataArray(), K.Ptr()
-    # The largest frequency is found by the power method; a few products are enough for a safe dt.
     dt = args.dt or 0.3 / n / args.degree**2
     v.Assign(0.0)
     operator.Mult(u, r)
@@ -88,8 +87,7 @@ def main():
         np.multiply(force, scale, out=force)
         v.Add(-dt, r)
 
-    count = 3
-    for _ in range(3):
+    for _ in range(args.steps):
         step()
     times = []
     for _ in range(args.chunks):
@@ -97,7 +95,7 @@ def main():
         for _ in range(args.steps):
             step()
         times.append((time.perf_counter() - watch) / args.steps)
-        count += args.steps
+    count = (args.chunks + 1) * args.steps
     exact = math.cos(math.pi * math.sqrt(dim) * count * dt) * initial
     error = np.linalg.norm(u.GetDataArray() - exact) / np.linalg.norm(initial)
     print(

@@ -174,7 +174,7 @@ def main():
     meshed = time.perf_counter() - watch
     dt = args.dt or (0.05 / n / (degree + 1) ** 2 if args.method == "mixed" else 0.5 / n)
     unknowns, space, bind, step, field, inverse, r, x = globals()[args.method](mesh, degree, dt)
-    for _ in range(3):
+    for _ in range(args.steps):
         step()
     times = []
     for _ in range(args.chunks):
@@ -182,7 +182,7 @@ def main():
         for _ in range(args.steps):
             step()
         times.append((time.perf_counter() - watch) / args.steps)
-    steps = 3 + args.chunks * args.steps
+    steps = (args.chunks + 1) * args.steps
     exact = math.cos(math.pi * math.sqrt(args.dim) * steps * dt) * wave(mesh)
     error = math.sqrt(ng.Integrate((field - exact) ** 2, mesh, order=2 * degree + 2))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

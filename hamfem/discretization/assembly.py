@@ -37,24 +37,57 @@ def assembled(
     """
     if local_columns is None:
         local_columns = local_rows
+    rows, columns, values = _sent(comm, rows, columns, values, local_rows)
+    shape = (local_rows, comm.allreduce(local_columns))
+    A = sp.coo_matrix((values, (rows - offset(comm, local_rows), columns)), shape=shape).tocsr()
+    return _petsc(comm, A, local_rows, local_columns)
+
+
+def assembled_blocks(
+    comm: MPI.Comm, rows: npt.NDArray, columns: npt.NDArray, blocks: npt.NDArray, local_rows: int
+) -> PETSc.Mat:
+    """The sum of square blocks (n, size, size) in the global numbering of blocks."""
+    size = blocks.shape[1]
+    rows, columns, blocks = _sent(comm, rows, columns, blocks, local_rows)
+    total = comm.allreduce(local_rows)
+    keys = (rows - offset(comm, local_rows)) * total + columns
+    order = np.argsort(keys, kind="stable")
+    places, starts = np.unique(keys[order], return_index=True)
+    summed = np.zeros((0, size, size))
+    if len(places):
+        summed = np.add.reduceat(blocks[order], starts, axis=0)
+    indptr = np.searchsorted(places, np.arange(local_rows + 1) * total)
+    A = sp.bsr_matrix(
+        (summed, places % total, indptr), shape=(local_rows * size, total * size)
+    ).tocsr()
+    return _petsc(comm, A, local_rows * size, local_rows * size)
+
+
+def _sent(
+    comm: MPI.Comm, rows: npt.NDArray, columns: npt.NDArray, values: npt.NDArray, local_rows: int
+) -> tuple[npt.NDArray, npt.NDArray, npt.NDArray]:
+    """The entries of the rows that this rank owns, from all ranks."""
+    if comm.size == 1:
+        return rows, columns, values
     ends = np.cumsum(comm.allgather(local_rows))
-    first = ends[comm.rank] - local_rows
-    total_columns = comm.allreduce(local_columns)
     owner = np.searchsorted(ends, rows, side="right")
-    if comm.size > 1:
-        parcels = []
-        for rank in range(comm.size):
-            theirs = owner == rank if rank != comm.rank else np.zeros(len(rows), bool)
-            parcels.append((rows[theirs], columns[theirs], values[theirs]))
-        mine = owner == comm.rank
-        arrived = comm.alltoall(parcels)
-        rows = np.concatenate([rows[mine], *(p[0] for p in arrived)])
-        columns = np.concatenate([columns[mine], *(p[1] for p in arrived)])
-        values = np.concatenate([values[mine], *(p[2] for p in arrived)])
-    A = sp.coo_matrix((values, (rows - first, columns)), shape=(local_rows, total_columns)).tocsr()
+    parcels = []
+    for rank in range(comm.size):
+        theirs = owner == rank if rank != comm.rank else np.zeros(len(rows), bool)
+        parcels.append((rows[theirs], columns[theirs], values[theirs]))
+    mine = owner == comm.rank
+    arrived = comm.alltoall(parcels)
+    return (
+        np.concatenate([rows[mine], *(p[0] for p in arrived)]),
+        np.concatenate([columns[mine], *(p[1] for p in arrived)]),
+        np.concatenate([values[mine], *(p[2] for p in arrived)]),
+    )
+
+
+def _petsc(comm: MPI.Comm, A: sp.csr_matrix, rows: int, columns: int) -> PETSc.Mat:
     A.sort_indices()
     result = PETSc.Mat().createAIJ(
-        ((local_rows, PETSc.DETERMINE), (local_columns, PETSc.DETERMINE)),
+        ((rows, PETSc.DETERMINE), (columns, PETSc.DETERMINE)),
         csr=(A.indptr.astype(PETSc.IntType), A.indices.astype(PETSc.IntType), A.data),
         comm=comm,
     )

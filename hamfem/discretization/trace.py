@@ -15,7 +15,7 @@ from dolfinx import la
 from dolfinx.mesh import compute_midpoints
 from scipy.spatial import cKDTree
 
-from hamfem.discretization.assembly import assembled, offset
+from hamfem.discretization.assembly import assembled_blocks, offset
 from hamfem.domain import Domain
 from hamfem.physics.boundary import Condition, Periodic
 
@@ -113,13 +113,13 @@ class Trace:
 
     def matrix(self, blocks: npt.NDArray) -> PETSc.Mat:
         """The matrix of the unknowns from the cells' blocks, shape (cells, m, m)."""
-        s, dofs = self.size, self.numbers()
-        m = dofs.shape[1]
-        rows, columns = np.repeat(dofs, m, axis=1).ravel(), np.tile(dofs, (1, m)).ravel()
-        keep = (rows >= 0) & (columns >= 0)
-        return assembled(
-            self.comm, rows[keep], columns[keep], blocks.reshape(-1)[keep], self.blocks * s
-        )
+        cells, facets = self._touched.shape
+        rows = np.repeat(self._touched, facets, axis=1).ravel()
+        columns = np.tile(self._touched, (1, facets)).ravel()
+        keep = np.flatnonzero((rows >= 0) & (columns >= 0))
+        shape = (cells, facets, self.size, facets, self.size)
+        pairs = blocks.reshape(shape).transpose(0, 1, 3, 2, 4).reshape(-1, self.size, self.size)
+        return assembled_blocks(self.comm, rows[keep], columns[keep], pairs[keep], self.blocks)
 
 
 def facets_of_cells(domain: Domain) -> Integers:

@@ -183,7 +183,7 @@ def conditions(kind):
         ("lumped", "quadrilateral", 2, (4, 8)),
         ("mixed", "triangle", 1, (4, 8)),
         ("mixed", "triangle", 2, (3, 6)),
-        ("hdg", "triangle", 1, (4, 8)),
+        ("hdg", "triangle", 1, (8, 16)),
         ("hdg", "triangle", 2, (3, 6)),
         ("dissipative_hdg", "triangle", 1, (4, 8)),
         ("dissipative_hdg", "triangle", 2, (3, 6)),
