@@ -81,16 +81,12 @@ def discretize(wave: hf.Acoustic, scheme: str, degree: int, tau: float):
         system = hf.cg(wave, degree)
     elif scheme.startswith("Mixed"):
         system = hf.mixed(wave, degree)
-    else:
+    elif scheme == "HDG-symp":
         system = hf.hdg(wave, degree, tau)
-    state = system.state(u=u, v=v, start="steady" if scheme.startswith("Mixed") else "projection")
-    if scheme != "HDG-diss":
-        return system, state
-    flux = system.flux_of(state.q)
-    system = hf.dissipative_hdg(wave, degree, tau)
-    state = system.state(u=u, v=v, start="projection")
-    state.q.array[:] = flux.reshape(-1)
-    return system, state
+    else:
+        system = hf.dissipative_hdg(wave, degree, tau)
+    start = "steady" if scheme.startswith("Mixed") else "projection"
+    return system, system.state(u=u, v=v, start=start)
 
 
 # ## What is measured

@@ -24,12 +24,18 @@ from dolfinx import fem
 
 from hamfem.discretization.assembly import assembled, offset
 from hamfem.discretization.broken import cell_function
-from hamfem.discretization.hdg import cell_mass, checked_degree, checked_tau, hdg
+from hamfem.discretization.hdg import (
+    CondensedSystem,
+    cell_mass,
+    checked_degree,
+    checked_tau,
+    hdg,
+)
 from hamfem.discretization.hybrid_stage import FluxBlocks, hybrid_stage
 from hamfem.discretization.local import BrokenFlux, Hybrid
 from hamfem.discretization.mixed import MixedSpace
 from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs
-from hamfem.discretization.start import INTERPOLATION, Data, check_start
+from hamfem.discretization.start import check_start
 from hamfem.discretization.trace import Trace
 from hamfem.loads import Loads
 from hamfem.physics.boundary import Clamped, Impedance, Periodic
@@ -58,16 +64,16 @@ def dissipative_hdg(wave: Wave, degree: int, tau: float | None = None) -> FirstO
     else:
         values = np.full(count, checked_tau(tau))
     flux = BrokenFlux(basix.CellType[wave.domain.cell], k, len(wave.symbol))
-    return DissipativeSystem(Hybrid(wave, k, flux, values))
+    return DissipativeSystem(Hybrid(wave, k, flux, values), tau)
 
 
 class DissipativeSystem(FirstOrder):
     """The system above, with sparse matrices for explicit methods and condensed implicit stages."""
 
-    def __init__(self, hybrid: Hybrid) -> None:
+    def __init__(self, hybrid: Hybrid, tau: float | None) -> None:
         wave, size = hybrid.wave, hybrid.trace_size
         comm = wave.domain.comm
-        self.hybrid = hybrid
+        self.hybrid, self.tau = hybrid, tau
         blocks = self.blocks = FluxBlocks.of(hybrid)
         self.cells, self.n, self.n_q = len(blocks.M), hybrid.size, hybrid.flux.size
         self.trace = Trace(wave.domain, size, wave.facets(Clamped), wave.boundary)
@@ -201,19 +207,13 @@ class DissipativeSpace(MixedSpace):
     """Fluxes and velocities in P_k of each cell."""
 
     def state(self, system: Any, u: Any, v: Any, start: str) -> State:
-        """The velocity by projection; the flux of the steady HDG problem, or by projection."""
+        """The velocity by projection; the flux that Hamiltonian HDG makes of the displacement."""
         check_start(start)
         velocity = self.vector(self.project(v, "the initial v"), system.new_v)
+        steady = hdg(self.wave, self.hybrid.degree, system.tau)
+        assert isinstance(steady, CondensedSystem)
         q = system.new_q()
-        if start == "projection":
-            r = system.new_q()
-            r.array[:] = self.flux_moments(
-                Data(self.wave, u, self.hybrid.degree + INTERPOLATION)
-            ).reshape(-1)
-            system.flux_solve(r, q)
-        else:
-            steady = hdg(self.wave, self.hybrid.degree)
-            q.array[:] = steady.flux_of(steady.state(u=u).q).reshape(-1)  # type: ignore[attr-defined]
+        q.array[:] = steady.flux_of(steady.state(u=u, start=start).q).reshape(-1)
         return State(q, velocity)
 
     def primary(self, state: State) -> dict[str, fem.Function]:

@@ -72,9 +72,10 @@ class BrokenFlux:
     def mass(self, basis: Array, weights: Array, C: Array) -> Array:
         """M_q of each cell."""
         f = basis.shape[1]
-        inverse = 1 / C[..., None, None] * np.eye(self.components)
         if C.ndim == 4:
             inverse = np.linalg.inv(C)
+        else:
+            inverse = np.eye(self.components) / C[..., None, None]
         weighted = weights[:, :, None, None] * inverse  # (n, p, a, a)
         n, p = weights.shape
         products = (basis[:, :, None] * basis[:, None, :]).reshape(p, f * f)
