@@ -415,7 +415,8 @@ class FirstOrder(_System):
         inverted = self._inverse_q[1]
         if inverted is None:
             return None
-        return self.B.matMult(inverted).matTransposeMult(self.B)
+        # By an explicit transpose: PETSc mixes up the block sizes of B in matTransposeMult.
+        return self.B.matMult(inverted).matMult(self.B.transpose(PETSc.Mat()))
 
     def shifted(self, c: float, a: float = 0.0) -> Solve:
         """A solver of (M_v + a R_v + c K) x = r, factorised once."""

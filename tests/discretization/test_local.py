@@ -68,14 +68,14 @@ def condensed(hybrid, clamped=()):
     X_ul, X_ll = np.zeros((cells * n, m)), np.zeros((m, m))
     for B in hybrid.blocks():
         for i, c in enumerate(range(cells)[B.cells]):
-            u, l = np.arange(c * n, (c + 1) * n), numbers[c]
-            keep = np.flatnonzero(l >= 0)
+            u, facets = np.arange(c * n, (c + 1) * n), numbers[c]
+            keep = np.flatnonzero(facets >= 0)
+            m_c = facets[keep]
             M[np.ix_(u, u)] = np.diag(B.M[i]) if B.M.ndim == 2 else B.M[i]
             X_uu[np.ix_(u, u)] = B.s_uu[i] + B.b_u[i].T @ B.c_u[i]
-            X_ul[np.ix_(u, l[keep])] += (B.s_ul[i] + B.b_u[i].T @ B.c_l[i])[:, keep]
-            X_ll[np.ix_(l[keep], l[keep])] += (B.s_ll[i] + B.b_l[i].T @ B.c_l[i])[
-                np.ix_(keep, keep)
-            ]
+            X_ul[np.ix_(u, m_c)] += (B.s_ul[i] + B.b_u[i].T @ B.c_l[i])[:, keep]
+            local = B.s_ll[i] + B.b_l[i].T @ B.c_l[i]
+            X_ll[np.ix_(m_c, m_c)] += local[np.ix_(keep, keep)]
     return X_uu - X_ul @ np.linalg.solve(X_ll, X_ul.T) if m else X_uu, M
 
 

@@ -53,7 +53,7 @@ def numbers(comm, name, walls, cell, n, k):
     bump = hf.exact.bump((0.4, 0.6, 0.5)[:dim], 0.15)
     state = system.state(u=bump, v=lambda x: np.sin(2 * np.pi * x[0]), start=start)
     rows = [_measured(system, state)]
-    for state in hf.march(system, hf.Gauss(2), state, 0.02, 0.2, every=5):
+    for state in hf.march(system, hf.Gauss(2), state, 0.02, 0.2, every=10):
         rows.append(_measured(system, state))
     return np.array(rows)
 
