@@ -22,7 +22,7 @@ SIZES = {
 
 
 def wave(mesh):
-    """The product of sines, and its frequency."""
+    """The product of sines."""
     shape = ng.sin(math.pi * ng.x) * ng.sin(math.pi * ng.y)
     return shape if mesh.dim == 2 else shape * ng.sin(math.pi * ng.z)
 
@@ -58,11 +58,7 @@ def hdg(mesh, degree, dt):
     """Flux q and u in L2, the trace on facets; q and u are condensed."""
     watch = time.perf_counter()
     U = ng.L2(mesh, order=degree)
-    fes = (
-        ng.VectorL2(mesh, order=degree)
-        * U
-        * ng.FacetFESpace(mesh, order=degree, dirichlet=".*")
-    )
+    fes = ng.VectorL2(mesh, order=degree) * U * ng.FacetFESpace(mesh, order=degree, dirichlet=".*")
     (q, u, uh), (r, w, wh) = fes.TnT()
     n = specialcf.normal(mesh.dim)
     tau, c = 1.0 / math.sqrt(mesh.dim), dt * dt / 4
@@ -124,7 +120,7 @@ def mixed(mesh, degree, dt):
     V = ng.HDiv(mesh, order=degree, RT=True)
     Q = ng.L2(mesh, order=degree)
     q, r = V.TnT()
-    v, w = Q.TnT()
+    w = Q.TestFunction()
     M = ng.BilinearForm(q * r * dx, symmetric=True).Assemble().mat
     B = ng.BilinearForm(trialspace=V, testspace=Q)
     B += ng.div(q) * w * dx

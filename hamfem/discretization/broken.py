@@ -231,4 +231,3 @@ def cell_function(V: fem.FunctionSpace, values: Array, name: str) -> fem.Functio
             f.x.array[dofs * bs + i] = values[:, i]
     f.x.scatter_forward()
     return f
-

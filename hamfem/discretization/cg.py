@@ -155,8 +155,12 @@ class _Matrices:
             return None
         domain = self.wave.domain
         mesh = domain.mesh
-        tags = [domain.boundaries[n] for c in self.wave.boundary
-                if isinstance(c, Impedance) for n in c.names]
+        tags = [
+            domain.boundaries[n]
+            for c in self.wave.boundary
+            if isinstance(c, Impedance)
+            for n in c.names
+        ]
         metadata = {**self.metadata}
         ds = ufl.Measure("ds", domain=mesh, subdomain_data=domain.facet_tags, metadata=metadata)
         u, w = ufl.TrialFunction(self.V), ufl.TestFunction(self.V)

@@ -130,8 +130,14 @@ class CondensedSolver:
             which a Krylov method for complex c is preconditioned.
     """
 
-    def __init__(self, trace: Trace, M: Array, X: Sequence[Array], c: complex,
-                 absolute: tuple[Sequence[Array], float] | None = None) -> None:
+    def __init__(
+        self,
+        trace: Trace,
+        M: Array,
+        X: Sequence[Array],
+        c: complex,
+        absolute: tuple[Sequence[Array], float] | None = None,
+    ) -> None:
         self.trace, self.M = trace, M
         self.c = c.real if not c.imag and not np.iscomplexobj(X[0]) else c
         D, E, S, self.inverse = _condensed(M, X, self.c)
@@ -194,8 +200,9 @@ class CondensedStiffness:
         self._r = np.zeros(trace.length)
         self.m = np.zeros(trace.length)
 
-    def __call__(self, u: Array, out: Array, known: Array | None = None,
-                 g: Array | None = None) -> Array | None:
+    def __call__(
+        self, u: Array, out: Array, known: Array | None = None, g: Array | None = None
+    ) -> Array | None:
         """Write K u to `out`; with known traces, return the forces on them (minus g)."""
         trace, r, m = self.trace, self._r, self.m
         start = trace.unknowns
@@ -224,9 +231,13 @@ class CondensedStiffness:
         size = self.trace.size
         if not len(self._edge):
             return
-        local = m[(self._edge_slots[:, :, None] * size + np.arange(size)).reshape(
-            len(self._edge), -1)]
+        local = m[
+            (self._edge_slots[:, :, None] * size + np.arange(size)).reshape(len(self._edge), -1)
+        ]
         product = np.zeros_like(local)
         add_local(self._edge_ll, local, product)
-        np.add.at(r, (self._edge_slots[:, :, None] * size + np.arange(size)).reshape(-1),
-                  product.reshape(-1))
+        np.add.at(
+            r,
+            (self._edge_slots[:, :, None] * size + np.arange(size)).reshape(-1),
+            product.reshape(-1),
+        )

@@ -35,7 +35,7 @@ from hamfem.discretization.hybrid_stage import FluxBlocks, hybrid_stage
 from hamfem.discretization.local import BrokenFlux, Hybrid
 from hamfem.discretization.mixed import MixedSpace
 from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs
-from hamfem.discretization.start import check_start
+from hamfem.discretization.start import Data, check_start
 from hamfem.discretization.trace import Trace
 from hamfem.loads import Loads
 from hamfem.physics.boundary import Clamped, Impedance, Periodic
@@ -209,6 +209,7 @@ class DissipativeSpace(MixedSpace):
     def state(self, system: Any, u: Any, v: Any, start: str) -> State:
         """The velocity by projection; the flux that Hamiltonian HDG makes of the displacement."""
         check_start(start)
+        Data(self.wave, v, self.hybrid.degree)  # says what is wrong with it
         velocity = self.vector(self.project(v, "the initial v"), system.new_v)
         steady = hdg(self.wave, self.hybrid.degree, system.tau)
         assert isinstance(steady, CondensedSystem)

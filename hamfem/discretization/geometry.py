@@ -168,7 +168,8 @@ class Cells:
             return np.stack(result)
         result = []
         for first in range(4):
-            flipped = np.column_stack([1 - s[:, 0] if first & 1 else s[:, 0],
-                                       1 - s[:, 1] if first & 2 else s[:, 1]])
+            flipped = np.column_stack(
+                [1 - s[:, 0] if first & 1 else s[:, 0], 1 - s[:, 1] if first & 2 else s[:, 1]]
+            )
             result += [flipped, flipped[:, ::-1]]
         return np.stack(result)

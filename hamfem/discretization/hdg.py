@@ -26,7 +26,7 @@ from hamfem.discretization.local import BrokenFlux, Hybrid
 from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs, prescribed
 from hamfem.discretization.trace import Trace
 from hamfem.loads import Loads
-from hamfem.physics.boundary import Clamped, Free, Impedance, Periodic
+from hamfem.physics.boundary import Clamped, Free, Impedance
 from hamfem.physics.data import missing
 from hamfem.physics.wave import Wave
 from hamfem.solvers import Solve
@@ -120,8 +120,13 @@ class CondensedSystem(SecondOrder):
         R = None
         if wave.absorbing:
             dofs = first + np.arange(len(self._wall_slots)).reshape(-1, size)
-            R = assembled(comm, np.repeat(dofs, size, axis=1).ravel(),
-                          np.tile(dofs, (1, size)).ravel(), self._Y.ravel(), length)
+            R = assembled(
+                comm,
+                np.repeat(dofs, size, axis=1).ravel(),
+                np.tile(dofs, (1, size)).ravel(),
+                self._Y.ravel(),
+                length,
+            )
         space = BrokenSpace(hybrid, self)
         self.massless = comm.allreduce(len(self._wall_slots)) > 0
         kernel = [] if wave.absorbing else space.rigid(mass)
@@ -157,19 +162,22 @@ class CondensedSystem(SecondOrder):
         with f as out:
             cells = out[: self.cells * self.n].reshape(self.cells, self.n)
             zero = np.zeros(self.trace.length - self.trace.unknowns)
-            forces = self._stiffness(np.zeros((self.cells, self.n)), cells,
-                                     zero if known is None else known, g)
+            forces = self._stiffness(
+                np.zeros((self.cells, self.n)), cells, zero if known is None else known, g
+            )
             assert forces is not None
             out[self.cells * self.n :] = forces[self._wall_known]
             out *= -1.0
         return f
 
-    def _boundary_loads(self, derivative: int = 0) -> list[Any]:
+    def _boundary_loads(
+        self, derivative: int = 0, kinds: Any = Clamped | Free | Impedance
+    ) -> list[Any]:
         """Prescribed displacements are known traces; prescribed fluxes are loads on the traces."""
         loads: list[Any] = []
         trace, size = self.trace, self.hybrid.trace_size
         for condition in self.hybrid.wave.boundary:
-            if isinstance(condition, Periodic) or condition.value is None:
+            if not isinstance(condition, kinds) or condition.value is None:
                 continue
             domain = self.hybrid.wave.domain
             pairs = facet_pairs(domain, domain.facets(*condition.names))
@@ -177,8 +185,12 @@ class CondensedSystem(SecondOrder):
             slots = trace.slots[pairs[:, 0], pairs[:, 1]][:, None] * size + np.arange(size)
             slots = slots.ravel()
 
-            def response(values: Array, samples: FacetSamples = samples, slots: Array = slots,
-                         clamped: bool = isinstance(condition, Clamped)) -> PETSc.Vec:
+            def response(
+                values: Array,
+                samples: FacetSamples = samples,
+                slots: Array = slots,
+                clamped: bool = isinstance(condition, Clamped),
+            ) -> PETSc.Vec:
                 known, g = np.zeros(trace.length), np.zeros(trace.length)
                 if clamped:
                     known[slots] = samples.project(values).ravel()
@@ -190,9 +202,9 @@ class CondensedSystem(SecondOrder):
         return loads
 
     def boundary_loads(self, derivative: int) -> Loads | None:
-        """The loads of the boundary data, or of their derivative; None where that is not known."""
+        """Of prescribed displacements and fluxes, or a derivative; None if that is not known."""
         try:
-            return Loads(self._boundary_loads(derivative), self.new_v())
+            return Loads(self._boundary_loads(derivative, Clamped | Free), self.new_v())
         except ValueError:
             return None
 
@@ -409,5 +421,10 @@ def _block_mass(comm: Any, M: Array, length: int) -> PETSc.Mat:
         rows, columns = np.repeat(dofs, n, axis=1).ravel(), np.tile(dofs, (1, n)).ravel()
         values = M.reshape(-1)
     walls = first + np.arange(cells * n, length)
-    return assembled(comm, np.concatenate([rows, walls]), np.concatenate([columns, walls]),
-                     np.concatenate([values, np.zeros(len(walls))]), length)
+    return assembled(
+        comm,
+        np.concatenate([rows, walls]),
+        np.concatenate([columns, walls]),
+        np.concatenate([values, np.zeros(len(walls))]),
+        length,
+    )

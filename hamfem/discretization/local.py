@@ -204,9 +204,10 @@ class Hybrid:
         if not self.wave.tangential:
             return np.broadcast_to(np.eye(self.components), (n, p, *[self.components] * 2))
         if d == 2:
-            return np.stack([-points.normals[..., 1], points.normals[..., 0]], axis=-1)[
-                :, :, None, :
-            ] * _sign(points.normals)[..., None, None]
+            return (
+                np.stack([-points.normals[..., 1], points.normals[..., 0]], axis=-1)[:, :, None, :]
+                * _sign(points.normals)[..., None, None]
+            )
         return _tangents(points.normals * _sign(points.normals)[..., None])
 
     def blocks(self, with_mass: bool = False) -> Iterator[Blocks]:
@@ -223,8 +224,12 @@ class Hybrid:
         rho = wave.rho.at(cells.cells, points.X, points.x)
         M = self._mass(phi, points.weights, rho, cells.affine)
         # gradients (cells, points, functions, directions), then D of each basis function
-        gradient = np.einsum("rpf,cprj->cpfj", dphi, np.broadcast_to(
-            points.inverse, (n, len(phi), cells.dim, cells.dim)), optimize=True)
+        gradient = np.einsum(
+            "rpf,cprj->cpfj",
+            dphi,
+            np.broadcast_to(points.inverse, (n, len(phi), cells.dim, cells.dim)),
+            optimize=True,
+        )
         G = np.einsum("aij,cpfj->cpaif", wave.symbol, gradient, optimize=True)
         G *= points.weights[:, :, None, None, None]
         basis = flux.basis(cells, points)
@@ -235,8 +240,17 @@ class Hybrid:
         s_ul, s_ll = np.zeros((n, self.size, m)), np.zeros((n, m, m))
         for k in range(cells.facet_count):
             columns = slice(k * self.trace_size, (k + 1) * self.trace_size)
-            self._facet(part, cells, k, tables, b_u, b_l[:, :, columns], s_uu,
-                        s_ul[:, :, columns], s_ll[:, columns, columns])
+            self._facet(
+                part,
+                cells,
+                k,
+                tables,
+                b_u,
+                b_l[:, :, columns],
+                s_uu,
+                s_ul[:, :, columns],
+                s_ll[:, columns, columns],
+            )
         C = wave.C.at(cells.cells, points.X, points.x)
         both = np.concatenate([b_u, b_l], axis=2)
         c = flux.solve(basis, points.weights, C, cells.affine, both)
@@ -256,8 +270,18 @@ class Hybrid:
             n, self.size, self.size
         )
 
-    def _facet(self, part: slice, cells: Cells, k: int, tables: Array, b_u: Array, b_l: Array,
-               s_uu: Array, s_ul: Array, s_ll: Array) -> None:
+    def _facet(
+        self,
+        part: slice,
+        cells: Cells,
+        k: int,
+        tables: Array,
+        b_u: Array,
+        b_l: Array,
+        s_uu: Array,
+        s_ul: Array,
+        s_ll: Array,
+    ) -> None:
         wave, n = self.wave, len(cells)
         points = cells.facet(k, self.quadrature)
         assert points.normals is not None

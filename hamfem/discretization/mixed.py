@@ -203,8 +203,11 @@ class MixedSystem(FirstOrder):
             def response(
                 v: Array, samples: FacetSamples = samples, Y: Array | None = Y
             ) -> PETSc.Vec:
-                vh = samples.project(v) if Y is None else np.linalg.solve(
-                    Y, samples.moments(v)[..., None])[..., 0]
+                vh = (
+                    samples.project(v)
+                    if Y is None
+                    else np.linalg.solve(Y, samples.moments(v)[..., None])[..., 0]
+                )
                 return self._pull(samples, vh)
 
             order = derivative if Y is None else 0
@@ -329,8 +332,8 @@ class MixedSpace(BrokenSpace):
     def state(self, system: Any, u: Any, v: Any, start: str) -> State:
         """V by projection; the flux of the steady problem with the data of u, or its projection."""
         check_start(start)
+        data, _ = (Data(self.wave, f, self.hybrid.degree + INTERPOLATION) for f in (u, v))
         velocity = self.vector(self.project(v, "the initial v"), system.new_v)
-        data = Data(self.wave, u, self.hybrid.degree + INTERPOLATION)
         if start == "projection" or self.wave.absorbing:
             # An absorbing wall prescribes neither u nor the flux: nothing steady to solve there.
             r = system.new_q()
@@ -461,13 +464,15 @@ class MixedSpace(BrokenSpace):
             flux = system.cellwise(self.whole_flux(state), system.n_q)
             result["u"] = self.function(u, "u")
             result["u_star"] = self.postprocessed.function(u, flux, "u_star")
-        rate = system.new_q()
-        system.flux(state.v, rate)
+        # The flux of v is dq/dt.
+        r, rate = system.new_q(), system.new_q()
+        system._minus_transpose(state.v, r)
+        if system.R_q is not None:
+            system.R_q.mult(state.q, rate)
+            r.axpy(-1.0, rate)
         if system.flux_loads:
-            g, extra = system.new_q(), system.new_q()
-            system.flux_loads.add([state.t], [1.0], g)
-            system.flux_solve(g, extra)
-            rate.axpy(1.0, extra)
+            system.flux_loads.add([state.t], [1.0], r)
+        system.flux_solve(r, rate)
         try:
             for lift in self.lifts(state.t, 1):
                 rate.axpy(1.0, lift)

@@ -176,9 +176,7 @@ class ClampedNodes:
             return response(values)
 
         sizes = response(np.zeros(len(self.dofs))).sizes
-        W = PETSc.Mat().createPython(
-            (sizes, (n, comm.allreduce(n))), Shell(from_own), comm=comm
-        )
+        W = PETSc.Mat().createPython((sizes, (n, comm.allreduce(n))), Shell(from_own), comm=comm)
         W.setUp()
         return [SampledLoad(W, lambda t: self.at(t, derivative)[own])]
 
@@ -394,4 +392,3 @@ class NodalSpace(Tracking):
         result["q"] = fem.Function(self._flux_space, name="q")
         result["q"].interpolate(expression)
         return result
-

@@ -98,8 +98,9 @@ class FacetPoints:
             values = C.at(self.cells[mine].astype(np.int32), X, self.x[mine])
             if values.ndim == 4:
                 n = self.normals[mine]
-                values = np.einsum("fpa,fpab,fpb->fp", n, np.broadcast_to(
-                    values, (*n.shape, n.shape[2])), n)
+                values = np.einsum(
+                    "fpa,fpab,fpb->fp", n, np.broadcast_to(values, (*n.shape, n.shape[2])), n
+                )
             result[mine] = values
         return result
 
@@ -213,7 +214,7 @@ def source_load(vector: PETSc.Vec, amplitude: Amplitude) -> Load:
     """A volume source; one that no test function sees is refused."""
     if vector.norm() == 0.0:
         raise ValueError(
-            "a source touches nothing: its shape is 0 at all quadrature points; is it in the mesh, "
-            "and wider than a cell?"
+            "a source touches nothing: its shape is 0 at all quadrature points; put it into the "
+            "mesh, and make it wider than a cell."
         )
     return Load(amplitude.value, vector, amplitude.antiderivative)

@@ -60,6 +60,9 @@ def steady(system: Any, F: PETSc.Vec, crossing: float, solve: Any = None) -> PET
     x = r.duplicate()
     if scale == 0.0:
         return x
+    if not np.isfinite(scale):
+        x.set(np.nan)  # the state that is made of it says so
+        return x
     kernel = system.kernel
     if kernel is not None:
         part = np.asarray(r.mDot(kernel.W))
@@ -148,4 +151,3 @@ class Data:
             return C[..., None] * strain
         C = np.broadcast_to(C, (*strain.shape, strain.shape[-1]))
         return np.einsum("cpab,cpb->cpa", C, strain)
-

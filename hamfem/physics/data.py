@@ -62,9 +62,7 @@ def amplitude(a: Any) -> Amplitude:
         return Amplitude(a)
     if isinstance(a, int | float | np.number) and np.isfinite(a):
         constant = float(a)
-        return Amplitude(
-            lambda t: constant, lambda t: 0.0, lambda t: 0.0, lambda t: constant * t
-        )
+        return Amplitude(lambda t: constant, lambda t: 0.0, lambda t: 0.0, lambda t: constant * t)
     raise TypeError(f"an amplitude is a number, a callable or a sympy expression: {a!r} is none.")
 
 

@@ -24,12 +24,12 @@ def domain():
 
 @contextmanager
 def refused(error, match):
-    """Raised with a message that matches and is a sentence: one line with a full stop."""
+    """Raised with a message that matches and is a sentence: one line with its stop."""
     with pytest.raises(error, match=match) as caught:
         yield
     message = str(caught.value)
     assert "\n" not in message
-    assert message.endswith(".")
+    assert message.endswith((".", "?"))
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_a_density_that_is_not_positive_in_ufl(domain):
     ("stiffness", "match"),
     [
         (-2.0, "the stiffness must be a positive number everywhere and is -2"),
-        (np.array([[1.0, 1.0], [1.0, 1.0]]), "definite symmetric matrix everywhere and is singular"),
-        (np.array([[1.0, 2.0], [2.0, 1.0]]), "definite symmetric matrix everywhere and is singular"),
+        (np.array([[1.0, 1.0], [1.0, 1.0]]), "symmetric matrix everywhere and is singular"),
+        (np.array([[1.0, 2.0], [2.0, 1.0]]), "symmetric matrix everywhere and is singular"),
         (np.array([[1.0, 0.3], [0.2, 1.0]]), "everywhere and is not symmetric"),
         (np.eye(3), "a positive number or a 2 x 2 matrix and has shape"),
         ("steel", "the stiffness is a number, .* 'steel' is none"),

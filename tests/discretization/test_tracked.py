@@ -20,7 +20,7 @@ MAKERS = {
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_plane_pulse_has_as_much_pseudomomentum_as_energy(name):
-    # u = exp(-(x - 2)²/(2 s²)) going left, v = du/dx: energy = integral of (du/dx)² = sqrt(pi)/(2 s)
+    # u = exp(-(x - 2)²/(2 s²)) going left, v = du/dx: the energy is sqrt(pi)/(2 s)
     s = 0.3
     domain = hf.box(COMM, (0, 0), (4, 1), (16, 4))
     system = MAKERS[name](hf.Acoustic(domain))
