@@ -53,7 +53,7 @@ def assembled_blocks(
     keys = (rows - offset(comm, local_rows)) * total + columns
     order = np.argsort(keys, kind="stable")
     places, starts = np.unique(keys[order], return_index=True)
-    summed = np.zeros((0, size, size))
+    summed: npt.NDArray = np.zeros((0, size, size))
     if len(places):
         summed = np.add.reduceat(blocks[order], starts, axis=0)
     indptr = np.searchsorted(places, np.arange(local_rows + 1) * total)
