@@ -143,6 +143,7 @@ def main(
     system, marcher = build(method, dim, n, degree)
     profiler.disable()
     space = watch() - start
+    memory_space = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # Both codes begin with what they march at its largest: v for the mixed method, else u.
     phase = -np.pi / 2 if method == "mixed" else 0.0
     exact = hf.exact.StandingWave(modes=(1,) * dim, lengths=(1.0,) * dim, phase=phase)
@@ -155,6 +156,7 @@ def main(
         system._max_frequency = 25.0 * n
     limit = marcher.stable_dt(system)
     limit_time = watch() - start
+    memory_start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     dt = 0.9 * limit if np.isfinite(limit) else 0.5 / n
     run = hf.march(system, marcher, state, dt, (chunks + 2) * steps * dt, every=steps)
     times = []
@@ -168,6 +170,7 @@ def main(
         profiler.disable()
     step = min(times[1:]) / steps
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    factor_time = factors.seconds  # before the exact state is projected, which factorises too
     solve, factor = factors.solve()
     moved = traffic(method, dim, n, degree, system, factor)
     read, copy = bandwidth(moved)
@@ -188,10 +191,12 @@ def main(
         "start": begin,
         "limit": limit_time,
         "bind": max(times[0] - steps * step, 0.0),
-        "factor": factors.seconds,
+        "factor": factor_time,
         "step": step,
         "solve": solve,
         "memory": COMM.allreduce(memory) / 1024,
+        "memory_space": COMM.allreduce(memory_space) / 1024,
+        "memory_start": COMM.allreduce(memory_start) / 1024,
         "imports": COMM.allreduce(base) / 1024,
         "moved": moved / 1e6,
         "read": read / 1e9,

@@ -137,6 +137,9 @@ class BrokenSpace(Tracking):
         if system.massless:
             system.set_wall(F, self._wall_flux(system.wall, data))
         loads.add([0.0], [1.0], F)
+        if system.massless and not self.clamped:
+            # The forces balance up to quadrature; what is left would push the body as a whole.
+            F.axpy(-F.dot(self.one) / self.one.dot(self.M_one), self.M_one)
         x = steady(system, F, self.wave.slowest_crossing)
         if not self.clamped:
             # What the steady problem leaves open: the mean.

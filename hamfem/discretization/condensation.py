@@ -128,6 +128,7 @@ class CondensedSolver:
         c: The shift.
         absolute: The blocks X_uu, X_ul, X_ll and the shift of a positive definite neighbour, by
             which a Krylov method for complex c is preconditioned.
+        loaded: Whether there will ever be an f.
     """
 
     def __init__(
@@ -137,11 +138,13 @@ class CondensedSolver:
         X: Sequence[Array],
         c: complex,
         absolute: tuple[Sequence[Array], float] | None = None,
+        loaded: bool = True,
     ) -> None:
         self.trace, self.M = trace, M
         self.c = c.real if not c.imag and not np.iscomplexobj(X[0]) else c
-        D, E, S, self.inverse = _condensed(M, X, self.c)
-        self.D, self.E = by_columns(D), by_columns(E)
+        D, E, S, inverse = _condensed(M, X, self.c)
+        self.minus_D, self.E = by_columns(-D), by_columns(E)
+        self.inverse = inverse if loaded else None
         self.dtype = E.dtype
         neighbour = None
         if absolute is not None and np.iscomplexobj(S):
@@ -163,8 +166,7 @@ class CondensedSolver:
         add_to_trace(self.E, trace.slots, trace.size, y, self._r)
         self.solve(self._r, m)
         k[:] = 0.0
-        add_local(self.D, Q, k)
-        np.negative(k, out=k)
+        add_local(self.minus_D, Q, k)
         if f is not None:
             add_local(self.inverse, f, k)
         add_from_trace(self.E, trace.slots, trace.size, m, k)

@@ -259,14 +259,15 @@ class CondensedSystem(SecondOrder):
 
     # ------------------------------------------------------------ implicit
 
-    def _solver(self, c: complex, wall_shift: complex) -> CondensedSolver:
+    def _solver(self, c: complex, wall_shift: complex, loaded: bool = True) -> CondensedSolver:
         """The condensed solver with wall_shift Y added on the absorbing walls."""
         X_uu, X_ul, X_ll = self._X
         absolute = None
         if c.imag:
             absolute = ((X_uu, X_ul, self._with_walls(X_ll, abs(wall_shift))), abs(c))
         X_ll = self._with_walls(X_ll, wall_shift)
-        return CondensedSolver(self.stage_trace, self._M, (X_uu, X_ul, X_ll), c, absolute)
+        X = (X_uu, X_ul, X_ll)
+        return CondensedSolver(self.stage_trace, self._M, X, c, absolute, loaded)
 
     def _with_walls(self, X_ll: Array, shift: complex) -> Array:
         if not self.massless:
@@ -330,7 +331,7 @@ class CondensedSystem(SecondOrder):
         a = complex(a)
         if a == 0:
             return super().stage(a)
-        solver = self._solver(a * a, 1 / a)
+        solver = self._solver(a * a, 1 / a, bool(self.loads))
         real_a = a.real if not a.imag else a
         m = np.zeros(solver.trace.length, solver.dtype)
         g = np.zeros(solver.trace.length, solver.dtype) if self.massless else None

@@ -30,7 +30,6 @@ from hamfem.physics.coefficient import call
 from hamfem.physics.data import Data as Prescribed
 from hamfem.physics.data import Sampled, Separated
 from hamfem.physics.wave import Wave
-from hamfem.solvers import inverse
 from hamfem.state import State
 
 Array = npt.NDArray[Any]
@@ -292,7 +291,7 @@ class NodalSpace(Tracking):
             ML.array[fixed[fixed < ML.local_size]] = 0.0
             r.axpy(-1.0, ML)
         x = r.duplicate()
-        inverse(system.M, "hamfem_mass_")[0](r, x)
+        system.mass_solve(r, x)
         return x
 
     full_M: PETSc.Mat

@@ -12,6 +12,8 @@ import hamfem as hf
 from tests.verification import order
 
 COMM = MPI.COMM_WORLD
+# The studies are long, and that the states are the same on any number of ranks is in test_ranks.
+pytestmark = pytest.mark.skipif(COMM.size > 1, reason="orders are measured on one rank")
 WALLS = ["left", "right", "bottom", "top", "back", "front"]
 SLOW = pytest.mark.slow
 BELOW = 0.3  # orders at these sizes are not yet smooth
