@@ -108,7 +108,7 @@ STANDING = [
     ("hdg", "tetrahedron", 2, (4, 6)),
     ("mixed", "tetrahedron", 1, (3, 6)),
     ("dissipative_hdg", "tetrahedron", 1, (3, 6)),
-    pytest.param("hdg", "tetrahedron", 1, (6, 12), marks=SLOW),
+    pytest.param("hdg", "tetrahedron", 1, (8, 16), marks=SLOW),
     pytest.param("mixed", "tetrahedron", 2, (3, 6), marks=SLOW),
     pytest.param("hdg", "triangle", 1, (32, 64), marks=SLOW),
     pytest.param("hdg", "triangle", 2, (12, 24), marks=SLOW),
