@@ -20,9 +20,8 @@
 # int rho v q is no invariant: obstacle and walls change it.
 #
 # HDG-symp has specks of the size of the cells, and neither a smaller dt nor another start removes
-# them. The jumps of u swing with frequencies that grow with tau, and nothing damps them; with
-# tau = 1 on this mesh the pulse drives them hardest: at t = 2 the relative error of v in L2 is 0.02
-# for tau = 0.1, 0.09 for tau = 1 and 0.01 for tau = 10.
+# them. They depend on tau: at t = 2 the relative error of v in L2 is 0.02 for tau = 0.1, 0.09 for
+# tau = 1 and 0.01 for tau = 10. Perhaps the pulse drives the jumps of u, which nothing damps.
 #
 # The source does not say how large its domain is, nor where the obstacle, what the mesh and the
 # time step are. Here the domain is (0,6) x (0,4), without the square [1.5,2.5]² or the disc of
