@@ -96,6 +96,12 @@ def interpolation_points(element: Any) -> Any:
     return points() if callable(points) else points
 
 
+def cell_nodes(mesh: Any) -> Any:
+    """The nodes of each cell; DOLFINx 0.11 keeps a list over the shapes of cells."""
+    geometry = mesh.geometry
+    return geometry.dofmap if VERSION < (0, 11) else geometry.dofmaps[0]
+
+
 def geometry_degree(mesh: Any) -> int:
     """The polynomial degree of the cells' shape; DOLFINx 0.11 deprecates the single `cmap`."""
     geometry = mesh.geometry

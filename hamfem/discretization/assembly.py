@@ -43,6 +43,42 @@ def assembled(
     return _petsc(comm, A, local_rows, local_columns)
 
 
+def diagonal_matrix(comm: MPI.Comm, values: npt.NDArray) -> PETSc.Mat:
+    """A diagonal matrix from the entries of each rank."""
+    n, first = len(values), offset(comm, len(values))
+    A = sp.csr_matrix(
+        (values, np.arange(first, first + n), np.arange(n + 1)), shape=(n, comm.allreduce(n))
+    )
+    return _petsc(comm, A, n, n)
+
+
+def block_diagonal(
+    comm: MPI.Comm, blocks: npt.NDArray, length: int | None = None, start: int = 0
+) -> PETSc.Mat:
+    """A matrix of the blocks (n, rows, columns) of each rank, one after the other.
+
+    Args:
+        comm: The communicator.
+        blocks: The blocks.
+        length: How many rows and columns this rank has, if more than the blocks take.
+        start: Where among them the blocks begin.
+    """
+    n, r, c = blocks.shape
+    local_rows, local_columns = (n * r, n * c) if length is None else (length, length)
+    rows = offset(comm, local_rows) + start + np.arange(n * r).reshape(n, r, 1)
+    columns = offset(comm, local_columns) + start + np.arange(n * c).reshape(n, 1, c)
+    rows, columns = np.broadcast_to(rows, blocks.shape), np.broadcast_to(columns, blocks.shape)
+    return assembled(comm, rows.ravel(), columns.ravel(), blocks.ravel(), local_rows, local_columns)
+
+
+def cell_mass(comm: MPI.Comm, M: npt.NDArray, length: int | None = None) -> PETSc.Mat:
+    """The mass of the cells, (cells, n) or (cells, n, n); what `length` has beyond has no mass."""
+    if M.ndim == 3:
+        return block_diagonal(comm, M, length)
+    missing = 0 if length is None else length - M.size
+    return diagonal_matrix(comm, np.concatenate([M.reshape(-1), np.zeros(missing)]))
+
+
 def assembled_blocks(
     comm: MPI.Comm, rows: npt.NDArray, columns: npt.NDArray, blocks: npt.NDArray, local_rows: int
 ) -> PETSc.Mat:

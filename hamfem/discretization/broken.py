@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -13,14 +14,13 @@ import numpy as np
 import numpy.typing as npt
 from dolfinx import fem
 
-from hamfem.discretization.geometry import Cells
 from hamfem.discretization.local import Hybrid
 from hamfem.discretization.postprocess import Postprocessed
 from hamfem.discretization.sampling import FacetSamples, sample, source_load
 from hamfem.discretization.start import INTERPOLATION, Data, check_start, is_zero, steady
 from hamfem.discretization.tracked import Tracking
 from hamfem.loads import Load
-from hamfem.physics.boundary import Clamped
+from hamfem.physics.data import MissingDerivativeError
 from hamfem.state import State
 
 Array = npt.NDArray[Any]
@@ -141,29 +141,15 @@ class BrokenSpace(Tracking):
             # The forces balance up to quadrature; what is left would push the body as a whole.
             F.axpy(-F.dot(self.one) / self.one.dot(self.M_one), self.M_one)
         x = steady(system, F, self.wave.slowest_crossing)
-        if not self.clamped:
-            # What the steady problem leaves open: the mean.
-            missing = projected.dot(self.M_one) - x.dot(self.M_one)
-            x.axpy(missing / self.one.dot(self.M_one), self.one)
-        return x
+        return self.with_mean(x, projected)
 
     def _wall_flux(self, wall: FacetSamples, data: Data) -> Array:
         """<q(n), eta> with q = C D u0 on absorbing walls."""
         values = np.zeros(wall.weights.shape)
-        for k in range(self.hybrid.cells.facet_count):
-            mine = np.flatnonzero(wall.facets == k)
-            cells = Cells(self.domain, self.hybrid.cells.cells[wall.cells[mine]])
-            points = cells.facet(k, self.hybrid.quadrature)
-            assert points.normals is not None
-            normals = np.broadcast_to(points.normals, points.x.shape)
+        for mine, cells, points in wall.by_facet:
             q = data.flux(cells, points)
-            values[mine] = np.einsum("cpa,aij,cpj->cp", q, self.wave.symbol, normals)
+            values[mine] = np.einsum("cpa,aij,cpj->cp", q, self.wave.symbol, wall.normals[mine])
         return wall.moments(values)
-
-    @cached_property
-    def clamped(self) -> bool:
-        """Whether a side is clamped."""
-        return bool(self.domain.comm.allreduce(len(self.wave.facets(Clamped))))
 
     @cached_property
     def one(self) -> PETSc.Vec:
@@ -173,17 +159,6 @@ class BrokenSpace(Tracking):
             wall = self.system.wall
             self.system.set_wall(x, wall.project(np.ones(wall.weights.shape)))
         return x
-
-    @cached_property
-    def M_one(self) -> PETSc.Vec:
-        """(rho 1, w)."""
-        x = self.system.new_v()
-        self.system.mass(self.one, x)
-        return x
-
-    def invariants(self, state: State) -> dict[str, Any]:
-        """The linear momentum (rho v, 1) and the tracked quantities."""
-        return {"linear_momentum": float(state.v.dot(self.M_one)), **self.track(state).totals()}
 
     # ------------------------------------------------------------ fields
 
@@ -199,7 +174,9 @@ class BrokenSpace(Tracking):
 
     def primary(self, state: State) -> dict[str, fem.Function]:
         """u, v and the flux q."""
-        flux = self.system.flux_of(state.q, state.t)
+        return self._primary(state, self.system.flux_of(state.q, state.t))
+
+    def _primary(self, state: State, flux: Array) -> dict[str, fem.Function]:
         shaped = flux.reshape(len(flux), len(self.wave.symbol), -1)
         return {
             "u": self.function(self.system.split(state.q)[0], "u"),
@@ -210,15 +187,15 @@ class BrokenSpace(Tracking):
     def fields(self, state: State) -> dict[str, fem.Function]:
         """u, v, the flux q, and the postprocessed u_star and v_star in P_(k+1).
 
-        v_star needs the time derivative of prescribed displacements; without it, it is left out.
+        v_star needs the time derivative of prescribed data; without it, it is left out.
         """
-        result = self.primary(state)
-        for derivative, (name, vector) in enumerate((("u", state.q), ("v", state.v))):
-            if derivative and self.system.prescribed(state.t, 1) is None:
-                continue
-            values = self.system.split(vector)[0]
-            flux = self.system.flux_of(vector, state.t, derivative)
-            result[f"{name}_star"] = self.postprocessed.function(values, flux, f"{name}_star")
+        system, star = self.system, self.postprocessed.function
+        flux = system.flux_of(state.q, state.t)
+        result = self._primary(state, flux)
+        result["u_star"] = star(system.split(state.q)[0], flux, "u_star")
+        with suppress(MissingDerivativeError):
+            rate = system.flux_of(state.v, state.t, 1)
+            result["v_star"] = star(system.split(state.v)[0], rate, "v_star")
         return result
 
 

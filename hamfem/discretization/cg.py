@@ -16,9 +16,12 @@ from petsc4py import PETSc
 import numpy as np
 import numpy.typing as npt
 import ufl
-from dolfinx import fem
+from dolfinx import fem, la
 from dolfinx.fem.petsc import assemble_matrix
 
+from hamfem.discretization.assembly import diagonal_matrix
+from hamfem.discretization.degree import checked_degree
+from hamfem.discretization.geometry import Cells
 from hamfem.discretization.nodal import ClampedNodes, NodalFacets, NodalSamples, NodalSpace
 from hamfem.discretization.periodic import identification
 from hamfem.discretization.sampling import data_loads, facet_pairs, source_load
@@ -39,15 +42,14 @@ def cg(wave: Wave, degree: int, lumped: bool = False) -> SecondOrder:
         lumped: Gauss-Lobatto quadrature on quadrilaterals and hexahedra: the mass is diagonal and
             the stiffness is applied by a compiled kernel, which is what explicit methods want.
     """
-    if isinstance(degree, bool) or not isinstance(degree, int | np.integer) or degree < 1:
-        raise ValueError(f"continuous elements have a degree of at least 1: {degree!r} is not one.")
+    degree = checked_degree(degree, 1, "continuous elements")
     domain = wave.domain
     if lumped and domain.cell not in ("quadrilateral", "hexahedron"):
         raise ValueError(
             f"lumped masses need quadrilaterals or hexahedra and the mesh has {domain.cell} cells: "
             "take lumped=False, or another mesh."
         )
-    V = fem.functionspace(domain.mesh, ("Lagrange", int(degree)))
+    V = fem.functionspace(domain.mesh, ("Lagrange", degree))
     domain.mesh.topology.create_connectivity(domain.dim - 1, domain.dim)
     clamped = fem.locate_dofs_topological(V, domain.dim - 1, wave.facets(Clamped))
     matrices = _Matrices(wave, V, clamped, lumped)
@@ -67,7 +69,7 @@ def cg(wave: Wave, degree: int, lumped: bool = False) -> SecondOrder:
     for condition in wave.boundary:
         if isinstance(condition, Free | Impedance) and condition.value is not None:
             pairs = facet_pairs(domain, domain.facets(*condition.names))
-            points = NodalFacets(samples, pairs, 2 * int(degree) + 2)
+            points = NodalFacets(samples, pairs, 2 * degree + 2)
             loads += data_loads(condition.value, points, points.vector)
     if moving:
         space.full_K, space.full_M = matrices.K(False), matrices.M(False)
@@ -110,30 +112,17 @@ class _Matrices:
         if not self.lumped:
             return self._assembled(rho * u * w * self.dx, self.bcs if constrained else [], 1.0)
         diagonal = fem.assemble_vector(fem.form(rho * w * self.dx))
-        diagonal.scatter_reverse(_add())
+        diagonal.scatter_reverse(la.InsertMode.add)
         diagonal.scatter_forward()
         if constrained:
             diagonal.array[self.clamped] = 1.0
-        index_map = self.V.dofmap.index_map
-        n, first = index_map.size_local, index_map.local_range[0]
-        A = PETSc.Mat().createAIJ(
-            ((n, PETSc.DETERMINE), (n, PETSc.DETERMINE)),
-            csr=(
-                np.arange(n + 1, dtype=PETSc.IntType),
-                np.arange(first, first + n, dtype=PETSc.IntType),
-                diagonal.array[:n].copy(),
-            ),
-            comm=self.wave.domain.comm,
-        )
-        A.assemble()
-        return A
+        owned = diagonal.array[: self.V.dofmap.index_map.size_local]
+        return diagonal_matrix(self.wave.domain.comm, owned)
 
     def K(self, constrained: bool = True) -> PETSc.Mat:
         """(C D u, D w): assembled, or a kernel with an assembled twin."""
         if not self.lumped:
             return self.assembled_K(constrained)
-        from hamfem.discretization.geometry import Cells
-
         cells = Cells(self.wave.domain)
         X = self.V.ufl_element().basix_element.points
         C = self.wave.C.at(cells.cells, X, cells.at(X, np.ones(len(X))).x)
@@ -161,8 +150,9 @@ class _Matrices:
             if isinstance(c, Impedance)
             for n in c.names
         ]
-        metadata = {**self.metadata}
-        ds = ufl.Measure("ds", domain=mesh, subdomain_data=domain.facet_tags, metadata=metadata)
+        ds = ufl.Measure(
+            "ds", domain=mesh, subdomain_data=domain.facet_tags, metadata=self.metadata
+        )
         u, w = ufl.TrialFunction(self.V), ufl.TestFunction(self.V)
         n = ufl.FacetNormal(mesh)
         at_normal = ufl.as_vector(
@@ -179,23 +169,4 @@ class _Matrices:
 
 
 def _diagonal_of(A: PETSc.Mat) -> PETSc.Mat:
-    d = A.getDiagonal()
-    first, last = d.getOwnershipRange()
-    n = last - first
-    B = PETSc.Mat().createAIJ(
-        A.sizes,
-        csr=(
-            np.arange(n + 1, dtype=PETSc.IntType),
-            np.arange(first, last, dtype=PETSc.IntType),
-            d.array.copy(),
-        ),
-        comm=A.comm,
-    )
-    B.assemble()
-    return B
-
-
-def _add() -> Any:
-    from dolfinx import la
-
-    return la.InsertMode.add
+    return diagonal_matrix(A.comm.tompi4py(), A.getDiagonal().array)

@@ -154,7 +154,7 @@ class CondensedSolver:
         self._y = np.empty(E.shape[:2], self.dtype)
 
     def __call__(self, Q: Array, f: Array | None, g: Array | None, k: Array, m: Array) -> None:
-        """K and m from Q, f, g; m must be 0 on the known facets, whose data are loads."""
+        """Find k and m from Q, f, g; m must be 0 on the known facets, whose data are loads."""
         trace, y = self.trace, self._y
         if self.M.ndim == 2:
             np.multiply(self.M, Q, out=y)
@@ -196,7 +196,7 @@ class CondensedStiffness:
         self.X_uu, self.X_ul, X_ll = by_columns(X[0]), by_columns(X[1]), X[2]
         # Only the cells with known facets need X_ll in an application.
         self._edge = np.unique(trace.known[:, 0]) if len(trace.known) else np.empty(0, np.int32)
-        self._edge_slots = trace.slots[self._edge]
+        self._edge_places = trace.places(trace.slots[self._edge])
         self._edge_ll = by_columns(X_ll[self._edge])
         self.solve = TraceSolver(trace, X_ll)
         self._r = np.zeros(trace.length)
@@ -229,17 +229,11 @@ class CondensedStiffness:
         return r[start:] if g is None else r[start:] - g[start:]
 
     def _edges(self, m: Array, r: Array) -> None:
-        """R += X_ll m, complete in the rows of known facets (and for m known, of their cells)."""
-        size = self.trace.size
+        """Add X_ll m to r, complete in rows of known facets and, for known m, of their cells."""
         if not len(self._edge):
             return
-        local = m[
-            (self._edge_slots[:, :, None] * size + np.arange(size)).reshape(len(self._edge), -1)
-        ]
+        places = self._edge_places
+        local = m[places]
         product = np.zeros_like(local)
         add_local(self._edge_ll, local, product)
-        np.add.at(
-            r,
-            (self._edge_slots[:, :, None] * size + np.arange(size)).reshape(-1),
-            product.reshape(-1),
-        )
+        np.add.at(r, places.reshape(-1), product.reshape(-1))

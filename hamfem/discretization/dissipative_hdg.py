@@ -17,28 +17,21 @@ from typing import Any
 
 from petsc4py import PETSc
 
-import basix
 import numpy as np
 import numpy.typing as npt
 from dolfinx import fem
 
-from hamfem.discretization.assembly import assembled, offset
+from hamfem.discretization.assembly import assembled, block_diagonal, cell_mass, offset
 from hamfem.discretization.broken import cell_function
-from hamfem.discretization.hdg import (
-    CondensedSystem,
-    cell_mass,
-    checked_degree,
-    checked_tau,
-    hdg,
-)
-from hamfem.discretization.hybrid_stage import FluxBlocks, hybrid_stage
-from hamfem.discretization.local import BrokenFlux, Hybrid
+from hamfem.discretization.hdg import CondensedSystem, hdg, stabilised
+from hamfem.discretization.hybrid_stage import FluxBlocks, HybridFlow, hybrid_stage
+from hamfem.discretization.local import Hybrid
 from hamfem.discretization.mixed import MixedSpace
-from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs
+from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs, prescribed_sides
 from hamfem.discretization.start import Data, check_start
 from hamfem.discretization.trace import Trace
 from hamfem.loads import Loads
-from hamfem.physics.boundary import Clamped, Impedance, Periodic
+from hamfem.physics.boundary import Clamped, Impedance
 from hamfem.physics.wave import Wave
 from hamfem.solvers import inverse_blocks
 from hamfem.stage import Stage
@@ -56,18 +49,13 @@ def dissipative_hdg(wave: Wave, degree: int, tau: float | None = None) -> FirstO
         degree: k, at least 0; v and q converge with order k + 1.
         tau: The stabilisation, by default the impedance sqrt(rho C) of the cell.
     """
-    k = checked_degree(degree)
-    count = wave.domain.mesh.topology.index_map(wave.domain.dim).size_local
-    cells = np.arange(count, dtype=np.int32)
-    if tau is None:
-        values = np.sqrt(wave.rho.largest(cells) * wave.C.largest(cells))
-    else:
-        values = np.full(count, checked_tau(tau))
-    flux = BrokenFlux(basix.CellType[wave.domain.cell], k, len(wave.symbol))
-    return DissipativeSystem(Hybrid(wave, k, flux, values), tau)
+    hybrid = stabilised(
+        wave, degree, tau, lambda cells: np.sqrt(wave.rho.largest(cells) * wave.C.largest(cells))
+    )
+    return DissipativeSystem(hybrid, tau)
 
 
-class DissipativeSystem(FirstOrder):
+class DissipativeSystem(HybridFlow):
     """The system above, with sparse matrices for explicit methods and condensed implicit stages."""
 
     def __init__(self, hybrid: Hybrid, tau: float | None) -> None:
@@ -80,11 +68,8 @@ class DissipativeSystem(FirstOrder):
         self.wall = FacetSamples(hybrid, facet_pairs(wave.domain, wave.facets(Impedance)))
         self._Y_ll: Array | float = 0.0
         if wave.absorbing:
-            self._Y_ll = np.zeros_like(blocks.s[2])
             Y = self.wall.mass(self.wall.impedance(wave))
-            for cell, facet, value in zip(self.wall.cells, self.wall.facets, Y):
-                part = slice(facet * size, (facet + 1) * size)
-                self._Y_ll[cell, part, part] += value
+            self._Y_ll = self.wall.on_diagonal(np.zeros_like(blocks.s[2]), Y)
         G = self.trace.matrix(blocks.s[2] + self._Y_ll)
         G_inverse = inverse_blocks(_facet_blocks(G, size))
         assert G_inverse is not None
@@ -92,31 +77,19 @@ class DissipativeSystem(FirstOrder):
         C = self._coupling(np.swapaxes(blocks.b_l, 1, 2), self.n_q)
         S = self._coupling(blocks.s[1], self.n)
         self._C, self._S = C, S
-        b_u = self._local(np.swapaxes(blocks.b_u, 1, 2))
-        B = b_u.transpose(PETSc.Mat())
-        B.scale(-1.0)
+        B = block_diagonal(comm, -blocks.b_u)
         CG, SG = C.matMult(self._G_inverse), S.matMult(self._G_inverse)
         B.axpy(1.0, SG.matTransposeMult(C), PETSc.Mat.Structure.DIFFERENT_NONZERO_PATTERN)
         R_q = CG.matTransposeMult(C)
-        R_v = self._local(blocks.s[0])
+        R_v = block_diagonal(comm, blocks.s[0])
         R_v.axpy(-1.0, SG.matTransposeMult(S), PETSc.Mat.Structure.DIFFERENT_NONZERO_PATTERN)
         M_q = cell_mass(comm, np.swapaxes(blocks.M_q, 1, 2))
-        M_v = cell_mass(comm, blocks.M)
         space = DissipativeSpace(hybrid, self)
-        super().__init__(M_q, M_v, B, R_q, R_v, kernel=space.rigid(M_v), space=space)
+        super().__init__(hybrid, blocks, space, M_q, B, R_q, R_v)
+        self.sides = prescribed_sides(hybrid)
         loads, flux_loads = self._boundary_loads()
         self.loads = Loads([*space.source_loads(self.new_v), *loads], self.new_v())
         self.flux_loads = Loads(flux_loads, self.new_q())
-
-    def _local(self, values: Array) -> PETSc.Mat:
-        """A matrix of cell blocks, (cells, rows, columns)."""
-        comm, (cells, r, c) = self.hybrid.wave.domain.comm, values.shape
-        rows = offset(comm, cells * r) + np.arange(cells * r).reshape(cells, r, 1)
-        columns = offset(comm, cells * c) + np.arange(cells * c).reshape(cells, 1, c)
-        shape = values.shape
-        return assembled(comm, np.broadcast_to(rows, shape).ravel(),
-                         np.broadcast_to(columns, shape).ravel(), values.ravel(),
-                         cells * r, cells * c)  # fmt: skip
 
     def _coupling(self, values: Array, size: int) -> PETSc.Mat:
         """Cells times traces, from (cells, size, m)."""
@@ -129,31 +102,17 @@ class DissipativeSystem(FirstOrder):
         return assembled(comm, rows[keep], columns[keep], values[keep], self.cells * size,
                          trace.blocks * trace.size)  # fmt: skip
 
-    def cellwise(self, x: PETSc.Vec, size: int) -> Array:
-        """A vector as (cells, size)."""
-        return x.array_r.reshape(self.cells, size)
-
-    def split(self, x: PETSc.Vec) -> tuple[Array, Array]:
-        """The cells' part of a velocity; there is no other."""
-        return self.cellwise(x, self.n), np.empty(0)
-
     def stage(self, a: complex) -> Stage:
         """A solver of k = L(z + a k) + load: one trace solve."""
         if a == 0:
             return super().stage(a)
-        kernel = None if self.hybrid.wave.absorbing else self.kernel
-        return hybrid_stage(self, self.blocks, self.trace, self._Y_ll, kernel, complex(a))
+        return hybrid_stage(self, self.blocks, self.trace, self._Y_ll, self.kernel, complex(a))
 
     def _boundary_loads(self) -> tuple[list[Any], list[Any]]:
         """What prescribed velocities and fluxes do to v and to q."""
         on_v: list[Any] = []
         on_q: list[Any] = []
-        domain = self.hybrid.wave.domain
-        for condition in self.hybrid.wave.boundary:
-            if isinstance(condition, Periodic) or condition.value is None:
-                continue
-            pairs = facet_pairs(domain, domain.facets(*condition.names))
-            samples = FacetSamples(self.hybrid, pairs)
+        for condition, samples in self.sides:
             clamped = isinstance(condition, Clamped)
             response = self._of_known if clamped else self._of_flux
             for loads, is_q in ((on_v, False), (on_q, True)):
@@ -164,21 +123,16 @@ class DissipativeSystem(FirstOrder):
 
     def _of_known(self, samples: FacetSamples, is_q: bool, values: Array) -> PETSc.Vec:
         """The force of known traces on one of the halves."""
-        size = self.hybrid.trace_size
-        blocks = self.blocks.b_l if is_q else -by_rows(self.blocks.s[1])
-        r = np.zeros((self.cells, blocks.shape[2]))
-        for cell, facet, vh in zip(samples.cells, samples.facets, samples.project(values)):
-            r[cell] += vh @ blocks[cell, facet * size : (facet + 1) * size]
+        blocks = self.blocks.b_l if is_q else -np.swapaxes(self.blocks.s[1], 1, 2)
         x = self.new_q() if is_q else self.new_v()
-        x.array[:] = r.reshape(-1)
+        x.array[:] = samples.pulled(blocks, samples.project(values)).reshape(-1)
         return x
 
     def _of_flux(self, samples: FacetSamples, is_q: bool, values: Array) -> PETSc.Vec:
         """The force of a prescribed flux through facets on one of the halves."""
-        trace, size = self.trace, self.hybrid.trace_size
-        slots = trace.slots[samples.cells, samples.facets][:, None] * size + np.arange(size)
+        trace = self.trace
         g = np.zeros(trace.length)
-        g[slots.ravel()] = samples.moments(values).ravel()
+        g[trace.places(trace.slots[samples.cells, samples.facets])] = samples.moments(values)
         moments, vh = trace.vector(), trace.vector()
         trace.scatter(g, moments)
         self._G_inverse.mult(moments, vh)
@@ -186,11 +140,6 @@ class DissipativeSystem(FirstOrder):
         (self._C if is_q else self._S).mult(vh, x)
         x.scale(1.0 if is_q else -1.0)
         return x
-
-
-def by_rows(A: Array) -> Array:
-    """(cells, n, m) as (cells, m, n)."""
-    return np.swapaxes(A, 1, 2)
 
 
 def _facet_blocks(G: PETSc.Mat, size: int) -> PETSc.Mat:
@@ -218,7 +167,7 @@ class DissipativeSpace(MixedSpace):
         return State(q, velocity)
 
     def primary(self, state: State) -> dict[str, fem.Function]:
-        """V and q."""
+        """The velocity v and the flux q."""
         q = self.system.cellwise(state.q, self.system.n_q)
         return {
             "v": self.function(self.system.cellwise(state.v, self.system.n), "v"),
@@ -226,5 +175,5 @@ class DissipativeSpace(MixedSpace):
         }
 
     def fields(self, state: State) -> dict[str, fem.Function]:
-        """V and q."""
+        """The velocity v and the flux q."""
         return self.primary(state)

@@ -12,7 +12,7 @@ import basix
 import numpy as np
 import numpy.typing as npt
 
-from hamfem.dolfinx_versions import geometry_degree
+from hamfem.dolfinx_versions import cell_nodes, geometry_degree
 from hamfem.domain import Domain
 
 Array = npt.NDArray[Any]
@@ -52,7 +52,7 @@ class Cells:
         if cells is None:
             cells = np.arange(mesh.topology.index_map(dim).size_local, dtype=np.int32)
         self.cells = cells
-        self.nodes = mesh.geometry.x[mesh.geometry.dofmap[cells]][:, :, :dim]
+        self.nodes = mesh.geometry.x[cell_nodes(mesh)[cells]][:, :, :dim]
         self._map = basix.create_element(
             basix.ElementFamily.P,
             self.type,

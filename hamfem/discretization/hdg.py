@@ -11,26 +11,36 @@ On an absorbing wall the trace is an unknown without mass: Y duh/dt is the force
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import Any
 
 from petsc4py import PETSc
 
+import basix
 import numpy as np
 import numpy.typing as npt
 
-from hamfem.discretization.assembly import assembled, offset
+from hamfem.discretization.assembly import block_diagonal, cell_mass
 from hamfem.discretization.broken import BrokenSpace
 from hamfem.discretization.condensation import CondensedSolver, CondensedStiffness
+from hamfem.discretization.degree import checked_degree
 from hamfem.discretization.local import BrokenFlux, Hybrid
-from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs, prescribed
+from hamfem.discretization.sampling import (
+    FacetSamples,
+    data_loads,
+    facet_pairs,
+    prescribed,
+    prescribed_sides,
+)
 from hamfem.discretization.trace import Trace
 from hamfem.loads import Loads
 from hamfem.physics.boundary import Clamped, Free, Impedance
-from hamfem.physics.data import missing
+from hamfem.physics.data import MissingDerivativeError
 from hamfem.physics.wave import Wave
 from hamfem.solvers import Solve
-from hamfem.stage import Stage, Vecs
+from hamfem.stability import shell
+from hamfem.stage import Stage, Vecs, axpy
 from hamfem.system import MASSLESS, PairSolve, SecondOrder, _matched, _matched_pair
 
 Array = npt.NDArray[Any]
@@ -45,38 +55,25 @@ def hdg(wave: Wave, degree: int, tau: float | None = None) -> SecondOrder:
         tau: The stabilisation; by default the largest stiffness in the cell over the diameter of
             the domain.
     """
-    hybrid = Hybrid(wave, checked_degree(degree), *_flux_and_tau(wave, degree, tau))
-    return CondensedSystem(hybrid)
+    return CondensedSystem(
+        stabilised(wave, degree, tau, lambda cells: wave.C.largest(cells) / wave.diameter)
+    )
 
 
-def checked_degree(degree: int, smallest: int = 0, what: str = "discontinuous elements") -> int:
-    """The degree, if it is one."""
-    if isinstance(degree, bool) or not isinstance(degree, int | np.integer) or degree < smallest:
-        raise ValueError(f"{what} have a degree of at least {smallest}: {degree!r} is not one.")
-    return int(degree)
-
-
-def _flux_and_tau(wave: Wave, degree: int, tau: float | None) -> tuple[BrokenFlux, Array]:
+def stabilised(
+    wave: Wave, degree: int, tau: float | None, default: Callable[[Array], Array]
+) -> Hybrid:
+    """P_degree for displacement, flux and trace, with tau or its default in each cell."""
+    k = checked_degree(degree)
     count = wave.domain.mesh.topology.index_map(wave.domain.dim).size_local
-    cells = np.arange(count, dtype=np.int32)
     if tau is None:
-        values = wave.C.largest(cells) / wave.diameter
+        values = default(np.arange(count, dtype=np.int32))
+    elif isinstance(tau, int | float | np.number) and np.isfinite(tau) and tau > 0:
+        values = np.full(count, float(tau))
     else:
-        values = np.full(len(cells), checked_tau(tau))
-    return BrokenFlux(_cell(wave), degree, len(wave.symbol)), values
-
-
-def checked_tau(tau: float) -> float:
-    """The stabilisation, if it is positive."""
-    if not isinstance(tau, int | float | np.number) or not np.isfinite(tau) or tau <= 0:
         raise ValueError(f"the stabilisation tau must be a positive number and is {tau!r}.")
-    return float(tau)
-
-
-def _cell(wave: Wave) -> Any:
-    import basix
-
-    return basix.CellType[wave.domain.cell]
+    flux = BrokenFlux(basix.CellType[wave.domain.cell], k, len(wave.symbol))
+    return Hybrid(wave, k, flux, values)
 
 
 class CondensedSystem(SecondOrder):
@@ -107,30 +104,21 @@ class CondensedSystem(SecondOrder):
         self._stiffness = CondensedStiffness(self.trace, X)
         self._X, self._M = X, M
         self.wall = FacetSamples(hybrid, facet_pairs(wave.domain, walls))
-        slots = self.trace.slots[self.wall.cells, self.wall.facets] * size - self.trace.unknowns
-        self._wall_known = (slots[:, None] + np.arange(size)).reshape(-1)
-        slots = self.stage_trace.slots[self.wall.cells, self.wall.facets] * size
-        self._wall_slots = (slots[:, None] + np.arange(size)).reshape(-1)
+        at_wall = self.wall.cells, self.wall.facets
+        places = self.trace.places(self.trace.slots[at_wall])
+        self._wall_known = places.reshape(-1) - self.trace.unknowns
+        places = self.stage_trace.places(self.stage_trace.slots[at_wall])
+        self._wall_slots = places.reshape(-1)
         self._Y = self.wall.mass(self.wall.impedance(wave))
 
         length = self.cells * n + len(self._wall_slots)
-        first = offset(comm, length) + self.cells * n
         mass = cell_mass(comm, M, length)
-        K = PETSc.Mat().createPython(mass.sizes, _Apply(self._apply), comm=comm)
-        R = None
-        if wave.absorbing:
-            dofs = first + np.arange(len(self._wall_slots)).reshape(-1, size)
-            R = assembled(
-                comm,
-                np.repeat(dofs, size, axis=1).ravel(),
-                np.tile(dofs, (1, size)).ravel(),
-                self._Y.ravel(),
-                length,
-            )
+        K = shell(mass, self._apply)
+        R = block_diagonal(comm, self._Y, length, self.cells * n) if wave.absorbing else None
         space = BrokenSpace(hybrid, self)
         self.massless = comm.allreduce(len(self._wall_slots)) > 0
-        kernel = [] if wave.absorbing else space.rigid(mass)
-        super().__init__(mass, K, R, kernel=kernel, space=space)
+        super().__init__(mass, K, R, kernel=space.rigid(mass), space=space)
+        self._sides = prescribed_sides(hybrid)
         loads = [*space.source_loads(self.new_v), *self._boundary_loads()]
         self.loads = Loads(loads, self.new_v())
 
@@ -156,15 +144,23 @@ class CondensedSystem(SecondOrder):
             assert forces is not None
             out[self.cells * self.n :] = forces[self._wall_known]
 
-    def response(self, known: Array | None, g: Array | None) -> PETSc.Vec:
-        """The force of known traces, or of a load g on the traces, on a system at rest."""
+    def _traces(self, condition: Any, samples: FacetSamples, values: Array) -> tuple[Array, Array]:
+        """What values at points prescribe: known traces, and loads on all traces."""
+        known, g = np.zeros(self.trace.length), np.zeros(self.trace.length)
+        places = self.trace.places(self.trace.slots[samples.cells, samples.facets])
+        if isinstance(condition, Clamped):
+            known[places] = samples.project(values)
+        else:
+            g[places] = samples.moments(values)
+        return known[self.trace.unknowns :], g
+
+    def _response(self, condition: Any, samples: FacetSamples, values: Array) -> PETSc.Vec:
+        """The force of prescribed values on a system at rest."""
         f = self.new_v()
         with f as out:
             cells = out[: self.cells * self.n].reshape(self.cells, self.n)
-            zero = np.zeros(self.trace.length - self.trace.unknowns)
-            forces = self._stiffness(
-                np.zeros((self.cells, self.n)), cells, zero if known is None else known, g
-            )
+            known, g = self._traces(condition, samples, values)
+            forces = self._stiffness(np.zeros((self.cells, self.n)), cells, known, g)
             assert forces is not None
             out[self.cells * self.n :] = forces[self._wall_known]
             out *= -1.0
@@ -175,80 +171,44 @@ class CondensedSystem(SecondOrder):
     ) -> list[Any]:
         """Prescribed displacements are known traces; prescribed fluxes are loads on the traces."""
         loads: list[Any] = []
-        trace, size = self.trace, self.hybrid.trace_size
-        for condition in self.hybrid.wave.boundary:
-            if not isinstance(condition, kinds) or condition.value is None:
-                continue
-            domain = self.hybrid.wave.domain
-            pairs = facet_pairs(domain, domain.facets(*condition.names))
-            samples = FacetSamples(self.hybrid, pairs)
-            slots = trace.slots[pairs[:, 0], pairs[:, 1]][:, None] * size + np.arange(size)
-            slots = slots.ravel()
-
-            def response(
-                values: Array,
-                samples: FacetSamples = samples,
-                slots: Array = slots,
-                clamped: bool = isinstance(condition, Clamped),
-            ) -> PETSc.Vec:
-                known, g = np.zeros(trace.length), np.zeros(trace.length)
-                if clamped:
-                    known[slots] = samples.project(values).ravel()
-                else:
-                    g[slots] = samples.moments(values).ravel()
-                return self.response(known[trace.unknowns :], g)
-
-            loads += data_loads(condition.value, samples, response, derivative)
+        for condition, samples in self._sides:
+            if isinstance(condition, kinds):
+                response = partial(self._response, condition, samples)
+                loads += data_loads(condition.value, samples, response, derivative)
         return loads
 
     def boundary_loads(self, derivative: int) -> Loads | None:
         """Of prescribed displacements and fluxes, or a derivative; None if that is not known."""
         try:
             return Loads(self._boundary_loads(derivative, Clamped | Free), self.new_v())
-        except ValueError:
+        except MissingDerivativeError:
             return None
 
-    def prescribed(self, t: float, derivative: int) -> tuple[Array, Array] | None:
-        """Prescribed traces and loads on the traces, or a derivative of them; None if not known."""
-        known, g = np.zeros(self.trace.length), np.zeros(self.trace.length)
-        size = self.hybrid.trace_size
-        domain = self.hybrid.wave.domain
-        for condition in self.hybrid.wave.boundary:
-            if not isinstance(condition, Clamped | Free) or condition.value is None:
-                continue
-            samples = FacetSamples(
-                self.hybrid, facet_pairs(domain, domain.facets(*condition.names))
-            )
-            try:
+    def _prescribed(self, t: float, derivative: int) -> tuple[Array, Array]:
+        """Known traces and loads on the traces at time t, or a derivative of them."""
+        known = np.zeros(self.trace.length - self.trace.unknowns)
+        g = np.zeros(self.trace.length)
+        for condition, samples in self._sides:
+            if isinstance(condition, Clamped | Free):
                 values = prescribed(condition.value, samples, t, derivative)
-            except ValueError:
-                return None
-            slots = self.trace.slots[samples.cells, samples.facets][:, None] * size
-            slots = (slots + np.arange(size)).ravel()
-            if isinstance(condition, Clamped):
-                known[slots] = samples.project(values).ravel()
-            else:
-                g[slots] = samples.moments(values).ravel()
-        return known[self.trace.unknowns :], g
+                traces, loads = self._traces(condition, samples, values)
+                known += traces
+                g += loads
+        return known, g
 
     def flux_of(self, x: PETSc.Vec, t: float = 0.0, derivative: int = 0) -> Array:
         """The flux q of a displacement (or velocity), (cells, flux coefficients)."""
         u, wall = self.split(x)
-        data = self.prescribed(t, derivative)
-        if data is None:
-            raise ValueError(missing)
-        known, g = data
+        known, g = self._prescribed(t, derivative)
         known[self._wall_known] = wall
         self._stiffness(u, np.empty((self.cells, self.n)), known, g)
-        size = self.hybrid.trace_size
-        places = self.trace.slots[:, :, None] * size + np.arange(size)
-        m = self._stiffness.m[places].reshape(self.cells, -1)
+        m = self._stiffness.m[self.trace.places(self.trace.slots)]
         c_u, c_l = self._flux_maps
         return np.matmul(c_u, u[..., None])[..., 0] + np.matmul(c_l, m[..., None])[..., 0]
 
     @cached_property
     def _flux_maps(self) -> tuple[Array, Array]:
-        """Q = c_u u + c_l m in each cell; made when a flux is first asked for."""
+        """The flux is c_u u + c_l m in each cell; made when a flux is first asked for."""
         parts = [(B.c_u, B.c_l) for B in self.hybrid.blocks()]
         return tuple(np.concatenate(p) for p in zip(*parts))
 
@@ -273,12 +233,7 @@ class CondensedSystem(SecondOrder):
         if not self.massless:
             return X_ll
         shift = shift.real if not shift.imag else shift
-        X_ll = X_ll + np.zeros(1, type(shift))
-        size = self.hybrid.trace_size
-        for cell, facet, Y in zip(self.wall.cells, self.wall.facets, self._Y):
-            part = slice(facet * size, (facet + 1) * size)
-            X_ll[cell, part, part] += shift * Y
-        return X_ll
+        return self.wall.on_diagonal(X_ll, shift * self._Y)
 
     def shifted(self, c: float, a: float = 0.0) -> Solve:
         """A solver of (M + a R + c K) x = r."""
@@ -339,7 +294,6 @@ class CondensedSystem(SecondOrder):
         count = 2 if a.imag else 1
         Q = [self.new_q() for _ in range(count)]
         split = self.cells * self.n
-        from hamfem.stage import axpy
 
         def stage(zq: Vecs, zv: Vecs, g_: Vecs | None, f: Vecs | None, kq: Vecs, kv: Vecs) -> None:
             for i in range(count):
@@ -376,56 +330,3 @@ class CondensedSystem(SecondOrder):
     def _damp(self, wall: Array) -> Array:
         size = self.hybrid.trace_size
         return np.matmul(self._Y, wall.reshape(-1, size, 1)).reshape(-1)
-
-
-class _Apply:
-    """A shell matrix."""
-
-    def __init__(self, apply: Solve) -> None:
-        self._mult = apply
-
-    def mult(self, mat: PETSc.Mat, x: PETSc.Vec, y: PETSc.Vec) -> None:
-        """Y = A x."""
-        self._mult(x, y)
-
-
-def cell_mass(comm: Any, M: Array, length: int | None = None) -> PETSc.Mat:
-    """The mass of the cells, (cells, n) or (cells, n, n), and zeros for unknowns without mass."""
-    cells, n = M.shape[:2]
-    if length is None:
-        length = cells * n
-    if comm.allreduce(length) == comm.allreduce(cells * n) and M.ndim == 2:
-        first = offset(comm, length)
-        A = PETSc.Mat().createAIJ(
-            ((length, PETSc.DETERMINE), (length, PETSc.DETERMINE)),
-            csr=(
-                np.arange(length + 1, dtype=PETSc.IntType),
-                np.arange(first, first + length, dtype=PETSc.IntType),
-                M.reshape(-1),
-            ),
-            comm=comm,
-        )
-        A.assemble()
-        return A
-    return _block_mass(comm, M, length)
-
-
-def _block_mass(comm: Any, M: Array, length: int) -> PETSc.Mat:
-    """The same in blocks, with zeros on the diagonal where there is no mass."""
-    cells, n = M.shape[:2]
-    first = offset(comm, length)
-    if M.ndim == 2:
-        rows = columns = first + np.arange(cells * n)
-        values = M.reshape(-1)
-    else:
-        dofs = first + np.arange(cells * n).reshape(cells, n)
-        rows, columns = np.repeat(dofs, n, axis=1).ravel(), np.tile(dofs, (1, n)).ravel()
-        values = M.reshape(-1)
-    walls = first + np.arange(cells * n, length)
-    return assembled(
-        comm,
-        np.concatenate([rows, walls]),
-        np.concatenate([columns, walls]),
-        np.concatenate([values, np.zeros(len(walls))]),
-        length,
-    )

@@ -20,6 +20,7 @@ from petsc4py import PETSc
 import numpy as np
 import numpy.typing as npt
 
+from hamfem.discretization.assembly import cell_mass
 from hamfem.discretization.condensation import (
     CondensedSolver,
     add_from_trace,
@@ -32,6 +33,7 @@ from hamfem.discretization.local import Hybrid
 from hamfem.discretization.trace import Trace
 from hamfem.kernel import Kernel
 from hamfem.stage import Stage, Vecs
+from hamfem.system import FirstOrder
 
 Array = npt.NDArray[Any]
 
@@ -148,6 +150,29 @@ def hybrid_stage(
     return stage
 
 
-def cell_vector(comm: Any, length: int) -> PETSc.Vec:
-    """A vector with `length` entries on this rank."""
-    return PETSc.Vec().createMPI((length, PETSc.DETERMINE), comm=comm)
+class HybridFlow(FirstOrder):
+    """A first-order system whose vectors hold the cells of the rank one after the other."""
+
+    def __init__(
+        self,
+        hybrid: Hybrid,
+        blocks: FluxBlocks,
+        space: Any,
+        M_q: PETSc.Mat,
+        B: PETSc.Mat,
+        R_q: PETSc.Mat | None,
+        R_v: PETSc.Mat | None = None,
+    ) -> None:
+        M_v = cell_mass(hybrid.wave.domain.comm, blocks.M)
+        super().__init__(M_q, M_v, B, R_q, R_v, kernel=space.rigid(M_v), space=space)
+
+    cells: int
+    n: int
+
+    def cellwise(self, x: PETSc.Vec, size: int) -> Array:
+        """A vector as (cells, size)."""
+        return x.array_r.reshape(self.cells, size)
+
+    def split(self, x: PETSc.Vec) -> tuple[Array, Array]:
+        """The cells' part of a velocity; there is no other."""
+        return self.cellwise(x, self.n), np.empty(0)

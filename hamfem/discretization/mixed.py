@@ -9,7 +9,7 @@ M_q projects onto it with one trace solve, smaller than one with the mass of glo
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from petsc4py import PETSc
@@ -30,15 +30,22 @@ from hamfem.discretization.condensation import (
     add_transposed,
     by_columns,
 )
-from hamfem.discretization.hdg import cell_mass, checked_degree
-from hamfem.discretization.hybrid_stage import FluxBlocks, cell_vector, hybrid_stage
+from hamfem.discretization.degree import checked_degree
+from hamfem.discretization.hybrid_stage import FluxBlocks, HybridFlow, hybrid_stage
 from hamfem.discretization.local import BrokenFlux, Hybrid, RaviartThomas, legendre
-from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs, prescribed
+from hamfem.discretization.sampling import (
+    FacetSamples,
+    data_loads,
+    facet_pairs,
+    prescribed,
+    prescribed_sides,
+)
 from hamfem.discretization.start import INTERPOLATION, Data, check_start, far_shift, is_zero, steady
 from hamfem.discretization.trace import Trace
 from hamfem.flow import Half
 from hamfem.loads import Loads
 from hamfem.physics.boundary import Clamped, Free, Impedance
+from hamfem.physics.data import MissingDerivativeError
 from hamfem.physics.wave import Wave
 from hamfem.solvers import Solve
 from hamfem.stage import Stage
@@ -67,7 +74,7 @@ def mixed(wave: Wave, degree: int) -> FirstOrder:
     return MixedSystem(hybrid)
 
 
-class MixedSystem(FirstOrder):
+class MixedSystem(HybridFlow):
     """M_q dq/dt = -B'v - R_q q + g, M_v dv/dt = B q + f on fluxes with continuous normal part."""
 
     def __init__(self, hybrid: Hybrid) -> None:
@@ -83,32 +90,22 @@ class MixedSystem(FirstOrder):
         )
         self.wall = FacetSamples(hybrid, facet_pairs(wave.domain, walls))
         self._Y = self.wall.mass(self.wall.impedance(wave))
-        M_v = cell_mass(comm, blocks.M)
-        lengths = [cell_vector(comm, self.cells * n).sizes for n in (self.n_q, self.n)]
-        square = (lengths[0], lengths[0])
-        M_q = PETSc.Mat().createPython(square, _Local(self, blocks.M_q), comm=comm)
-        B = PETSc.Mat().createPython((lengths[1], lengths[0]), _Coupling(self), comm=comm)
+        q, v = ((self.cells * n, PETSc.DETERMINE) for n in (self.n_q, self.n))
+        M_q = PETSc.Mat().createPython((q, q), _Local(self, blocks.M_q), comm=comm)
+        B = PETSc.Mat().createPython((v, q), _Coupling(self), comm=comm)
         R_q = None
         if wave.absorbing:
-            R_q = PETSc.Mat().createPython(
-                (lengths[0], lengths[0]), _Local(self, by_columns(self._wall_damping())), comm=comm
-            )
+            damping = by_columns(self._wall_damping())
+            R_q = PETSc.Mat().createPython((q, q), _Local(self, damping), comm=comm)
         for A in (M_q, B, R_q):
             if A is not None:
                 A.setUp()
         space = MixedSpace(hybrid, self)
-        super().__init__(M_q, M_v, B, R_q, kernel=space.rigid(M_v), space=space)
+        super().__init__(hybrid, blocks, space, M_q, B, R_q)
+        self.sides = prescribed_sides(hybrid)
         self.flux_loads = Loads(self._flux_loads(1), self.new_q())
         loads = [*space.source_loads(self.new_v), *self._prescribed_flux()]
         self.loads = Loads(loads, self.new_v())
-
-    def cellwise(self, x: PETSc.Vec, size: int) -> Array:
-        """A vector as (cells, size)."""
-        return x.array_r.reshape(self.cells, size)
-
-    def split(self, x: PETSc.Vec) -> tuple[Array, Array]:
-        """The cells' part of a velocity; there is no other."""
-        return self.cellwise(x, self.n), np.empty(0)
 
     def _wall_damping(self) -> Array:
         """R_q = b_l Y^-1 b_l' on the cells at absorbing walls."""
@@ -149,11 +146,7 @@ class MixedSystem(FirstOrder):
             return super().stage(a) if self.R_q is None else self._explicit()
         Y_ll: Array | float = 0.0
         if self.hybrid.wave.absorbing:
-            size = self.hybrid.trace_size
-            Y_ll = np.zeros_like(self.blocks.s[2])
-            for cell, facet, Y in zip(self.wall.cells, self.wall.facets, self._Y):
-                part = slice(facet * size, (facet + 1) * size)
-                Y_ll[cell, part, part] += Y
+            Y_ll = self.wall.on_diagonal(np.zeros_like(self.blocks.s[2]), self._Y)
         return hybrid_stage(self, self.blocks, self.stage_trace, Y_ll, self.kernel, a)
 
     def _explicit(self) -> Stage:
@@ -192,65 +185,46 @@ class MixedSystem(FirstOrder):
     def _flux_loads(self, derivative: int) -> list[Any]:
         """<du_D/dt, r(n)> on clamped sides, <g / Y, r(n)> on absorbing walls."""
         loads: list[Any] = []
-        for condition in self.hybrid.wave.boundary:
-            if not isinstance(condition, Clamped | Impedance) or condition.value is None:
-                continue
-            samples = self._samples(condition)
-            Y = None
-            if isinstance(condition, Impedance):
+        for condition, samples in self.sides:
+            if isinstance(condition, Clamped):
+                response = partial(self._of_trace, samples, samples.mass())
+                loads += data_loads(condition.value, samples, response, derivative)
+            elif isinstance(condition, Impedance):
                 Y = samples.mass(samples.impedance(self.hybrid.wave))
-
-            def response(
-                v: Array, samples: FacetSamples = samples, Y: Array | None = Y
-            ) -> PETSc.Vec:
-                vh = (
-                    samples.project(v)
-                    if Y is None
-                    else np.linalg.solve(Y, samples.moments(v)[..., None])[..., 0]
-                )
-                return self._pull(samples, vh)
-
-            order = derivative if Y is None else 0
-            loads += data_loads(condition.value, samples, response, order)
+                loads += data_loads(condition.value, samples, partial(self._of_trace, samples, Y))
         return loads
 
-    def _samples(self, condition: Any) -> FacetSamples:
-        domain = self.hybrid.wave.domain
-        return FacetSamples(self.hybrid, facet_pairs(domain, domain.facets(*condition.names)))
-
-    def _pull(self, samples: FacetSamples, vh: Array) -> PETSc.Vec:
-        """b_l vh for traces on some facets."""
-        size, r = self.hybrid.trace_size, np.zeros((self.cells, self.n_q))
-        for cell, facet, value in zip(samples.cells, samples.facets, vh):
-            r[cell] += value @ self.blocks.b_l[cell, facet * size : (facet + 1) * size]
+    def _of_trace(self, samples: FacetSamples, mass: Array, values: Array) -> PETSc.Vec:
+        """b_l vh for the traces with mass vh = <values, eta> on some facets."""
+        moments = samples.moments(values)[..., None]
+        vh = np.linalg.solve(mass, moments)[..., 0] if len(mass) else moments[..., 0]
         x = self.new_q()
-        x.array[:] = r.reshape(-1)
+        x.array[:] = samples.pulled(self.blocks.b_l, vh).reshape(-1)
         return x
 
     def lift(self, samples: FacetSamples, values: Array) -> PETSc.Vec:
         """The flux of least energy that goes through some free facets as prescribed."""
         inverse = self._inverse_q[0]
         assert isinstance(inverse, ConstrainedInverse)
-        g, size = np.zeros(self.trace.length), self.hybrid.trace_size
-        slots = self.trace.slots[samples.cells, samples.facets][:, None] * size + np.arange(size)
-        g[slots.ravel()] = samples.moments(values).ravel()
+        g = np.zeros(self.trace.length)
+        places = self.trace.places(self.trace.slots[samples.cells, samples.facets])
+        g[places] = samples.moments(values)
         x = self.new_q()
         inverse.lift(g, x)
         return x
 
     def _prescribed_flux(self) -> list[Any]:
         """B times the lift of prescribed fluxes, which is orthogonal to all admissible fluxes."""
+
+        def response(samples: FacetSamples, values: Array) -> PETSc.Vec:
+            f = self.new_v()
+            self.B.mult(self.lift(samples, values), f)
+            return f
+
         loads: list[Any] = []
-        for condition in self.hybrid.wave.boundary:
-            if isinstance(condition, Free) and condition.value is not None:
-                samples = self._samples(condition)
-
-                def response(values: Array, samples: FacetSamples = samples) -> PETSc.Vec:
-                    f = self.new_v()
-                    self.B.mult(self.lift(samples, values), f)
-                    return f
-
-                loads += data_loads(condition.value, samples, response)
+        for condition, samples in self.sides:
+            if isinstance(condition, Free):
+                loads += data_loads(condition.value, samples, partial(response, samples))
         return loads
 
 
@@ -330,7 +304,7 @@ class MixedSpace(BrokenSpace):
     """Fluxes in RT_k of each cell, velocities in P_k."""
 
     def state(self, system: Any, u: Any, v: Any, start: str) -> State:
-        """V by projection; the flux of the steady problem with the data of u, or its projection."""
+        """The velocity by projection; the flux of the steady problem of u, or its projection."""
         check_start(start)
         data, _ = (Data(self.wave, f, self.hybrid.degree + INTERPOLATION) for f in (u, v))
         velocity = self.vector(self.project(v, "the initial v"), system.new_v)
@@ -357,7 +331,7 @@ class MixedSpace(BrokenSpace):
         for lift in self.lifts(0.0):
             system.B.mult(lift, f)
             F.axpy(1.0, f)
-        w = steady(system, F, self.wave.slowest_crossing)
+        w = steady(system, F, self.wave.slowest_crossing, self._far_solve)
         system.flux(w, change)
         q.axpy(1.0, change)
         return State(q, velocity)
@@ -378,9 +352,11 @@ class MixedSpace(BrokenSpace):
         F = system.new_v()
         system.restoring(q, F)
         F.scale(-1.0)
-        if not hasattr(self, "_solve"):
-            self._solve = system.shifted(far_shift(self.wave.slowest_crossing))
-        return steady(system, F, self.wave.slowest_crossing, self._solve)
+        return steady(system, F, self.wave.slowest_crossing, self._far_solve)
+
+    @cached_property
+    def _far_solve(self) -> Solve:
+        return self.system.shifted(far_shift(self.wave.slowest_crossing))
 
     def flux_moments(self, data: Data) -> Array:
         """(D u0, r) for every flux r, (cells, fluxes)."""
@@ -401,13 +377,11 @@ class MixedSpace(BrokenSpace):
 
     def lifts(self, t: float, derivative: int = 0) -> list[PETSc.Vec]:
         """The lifts of prescribed fluxes, or of a derivative of them, at time t."""
-        result = []
-        for condition in self.wave.boundary:
-            if isinstance(condition, Free) and condition.value is not None:
-                samples = self.system._samples(condition)
-                values = prescribed(condition.value, samples, t, derivative)
-                result.append(self.system.lift(samples, values))
-        return result
+        return [
+            self.system.lift(samples, prescribed(condition.value, samples, t, derivative))
+            for condition, samples in self.system.sides
+            if isinstance(condition, Free)
+        ]
 
     # ------------------------------------------------------------ fields
 
@@ -444,8 +418,11 @@ class MixedSpace(BrokenSpace):
         return total
 
     def primary(self, state: State) -> dict[str, fem.Function]:
-        """V and q."""
-        system, total = self.system, self.whole_flux(state)
+        """The velocity v and the flux q."""
+        return self._primary(state, self.whole_flux(state))
+
+    def _primary(self, state: State, total: PETSc.Vec) -> dict[str, fem.Function]:
+        system = self.system
         to_broken, V_q = self._to_broken
         q = np.matmul(to_broken, system.cellwise(total, system.n_q)[..., None])[..., 0]
         q = q.reshape(len(q), len(self.wave.symbol), -1)
@@ -458,10 +435,11 @@ class MixedSpace(BrokenSpace):
         With absorbing walls q does not determine a u, which is then left out.
         """
         system = self.system
-        result = self.primary(state)
+        total = self.whole_flux(state)
+        result = self._primary(state, total)
         if not self.wave.absorbing:
             u = system.cellwise(self.displacement(state), system.n)
-            flux = system.cellwise(self.whole_flux(state), system.n_q)
+            flux = system.cellwise(total, system.n_q)
             result["u"] = self.function(u, "u")
             result["u_star"] = self.postprocessed.function(u, flux, "u_star")
         # The flux of v is dq/dt.
@@ -476,7 +454,7 @@ class MixedSpace(BrokenSpace):
         try:
             for lift in self.lifts(state.t, 1):
                 rate.axpy(1.0, lift)
-        except ValueError:  # a prescribed flux without its derivative: no v_star
+        except MissingDerivativeError:  # a prescribed flux without its derivative: no v_star
             return result
         velocity = system.cellwise(state.v, system.n)
         star = self.postprocessed.function(velocity, system.cellwise(rate, system.n_q), "v_star")

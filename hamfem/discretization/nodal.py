@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from mpi4py import MPI
@@ -25,7 +25,7 @@ from hamfem.discretization.tracked import Tracking
 from hamfem.dolfinx_versions import interpolation_points
 from hamfem.domain import Domain
 from hamfem.loads import Load, SampledLoad
-from hamfem.physics.boundary import Clamped, Periodic
+from hamfem.physics.boundary import Periodic
 from hamfem.physics.coefficient import call
 from hamfem.physics.data import Data as Prescribed
 from hamfem.physics.data import Sampled, Separated
@@ -94,8 +94,8 @@ class NodalFacets(FacetPoints):
         """<values, w>, for values at the points, (facets, points)."""
         element = self.samples.element
         result = np.zeros((len(self.cells), element.dim))
-        for X, (mine, _) in zip(self._X, self._by_facet):
-            phi = element.tabulate(0, X)[0, :, :, 0]
+        for mine, _, points in self.by_facet:
+            phi = element.tabulate(0, points.X)[0, :, :, 0]
             result[mine] = (self.weights[mine] * values[mine]) @ phi
         return self.samples.collected(self.cells, result)
 
@@ -120,10 +120,7 @@ class ClampedNodes:
     def at(self, t: float, derivative: int = 0) -> Array:
         """The prescribed values, or a derivative of them, at time t."""
         if isinstance(self.value, Separated):
-            a = self.value.amplitude
-            for _ in range(derivative):
-                a = a.derivative()
-            return a(t) * self._shape
+            return self.value.amplitude.derivative(derivative)(t) * self._shape
         assert isinstance(self.value, Sampled)
         g = self.value.derivative(derivative)
         return call(lambda x: g(x, t), self._points(), "boundary data")[:, 0]
@@ -146,23 +143,21 @@ class ClampedNodes:
         array[self.dofs] = values
         return array
 
+    def response(self, A: PETSc.Mat, clamped: Array, values: Array) -> PETSc.Vec:
+        """-A G on the free dofs, for the values G at these nodes."""
+        x = owned_vector(self.V, self.lifted(values))
+        y = x.duplicate()
+        A.mult(x, y)
+        y.scale(-1.0)
+        y.array[clamped[clamped < y.local_size]] = 0.0
+        return y
+
     def loads(self, A: PETSc.Mat, clamped: Array, derivative: int) -> list[Load | SampledLoad]:
         """-A G on the free dofs, for the prescribed values G or a derivative of them."""
         owned = self.V.dofmap.index_map.size_local
-        fixed = clamped[clamped < owned]
-
-        def response(values: Array) -> PETSc.Vec:
-            x = owned_vector(self.V, self.lifted(values))
-            y = x.duplicate()
-            A.mult(x, y)
-            y.scale(-1.0)
-            y.array[fixed] = 0.0
-            return y
-
+        response = partial(self.response, A, clamped)
         if isinstance(self.value, Separated):
-            a = self.value.amplitude
-            for _ in range(derivative):
-                a = a.derivative()
+            a = self.value.amplitude.derivative(derivative)
             return [Load(a.value, response(self._shape), a.antiderivative)]
         self.at(0.0, derivative)  # says at once if a derivative is missing
         n = int(np.count_nonzero(self.dofs < owned))
@@ -244,11 +239,6 @@ class NodalSpace(Tracking):
             return []
         return [self.nodal(1.0, "1")]
 
-    @cached_property
-    def clamped(self) -> bool:
-        """Whether a side is clamped."""
-        return bool(self.wave.domain.comm.allreduce(len(self.wave.facets(Clamped))))
-
     # ------------------------------------------------------------ states
 
     def state(self, system: Any, u: Any, v: Any, start: str) -> State:
@@ -263,20 +253,17 @@ class NodalSpace(Tracking):
                 continue
             F = self.restricted(self.samples.strain_moments(self.wave, data))
             for nodes in self.moving:
-                lift = owned_vector(self.V, nodes.lifted(nodes.at(0.0, derivative)))
-                KG = lift.duplicate()
-                self.full_K.mult(lift, KG)
-                fixed = self.samples.clamped
-                KG.array[fixed[fixed < KG.local_size]] = 0.0
-                F.axpy(-1.0, self.restricted(KG))
+                F.axpy(1.0, self.restricted(self._of_lift(nodes, self.full_K, derivative)))
             x = steady(system, F, self.wave.slowest_crossing)
-            if not self.clamped:
-                mean = projected.dot(self.M_one) - x.dot(self.M_one)
-                x.axpy(mean / self.one.dot(self.M_one), self.one)
-            halves.append(x)
+            halves.append(self.with_mean(x, projected))
         return State(*halves)
 
+    def _of_lift(self, nodes: ClampedNodes, A: PETSc.Mat, derivative: int) -> PETSc.Vec:
+        """What the prescribed values at t = 0, or a derivative of them, do through A."""
+        return nodes.response(A, self.samples.clamped, nodes.at(0.0, derivative))
+
     full_K: PETSc.Mat
+    full_M: PETSc.Mat
 
     def _projection(self, system: Any, f: Any, name: str) -> PETSc.Vec:
         """(rho u, w) = (rho f, w); with a lumped mass, the nodal values."""
@@ -284,33 +271,15 @@ class NodalSpace(Tracking):
             return self.nodal(f, name)
         r = self.restricted(self.samples.source(f, self.wave.rho))
         for nodes in self.moving:  # the lift has its share in the projection
-            lift = owned_vector(self.V, nodes.lifted(nodes.at(0.0, int(name == "v"))))
-            ML = lift.duplicate()
-            self.full_M.mult(lift, ML)
-            fixed = self.samples.clamped
-            ML.array[fixed[fixed < ML.local_size]] = 0.0
-            r.axpy(-1.0, ML)
+            r.axpy(1.0, self.restricted(self._of_lift(nodes, self.full_M, int(name == "v"))))
         x = r.duplicate()
         system.mass_solve(r, x)
         return x
-
-    full_M: PETSc.Mat
 
     @cached_property
     def one(self) -> PETSc.Vec:
         """The displacement 1 (0 at clamped dofs)."""
         return self.nodal(1.0, "1")
-
-    @cached_property
-    def M_one(self) -> PETSc.Vec:
-        """(rho 1, w)."""
-        x = self.one.duplicate()
-        self.system.mass(self.one, x)
-        return x
-
-    def invariants(self, state: State) -> dict[str, Any]:
-        """The linear momentum (rho v, 1) and the tracked quantities."""
-        return {"linear_momentum": float(state.v.dot(self.M_one)), **self.track(state).totals()}
 
     def symmetry(self, move: Any) -> PETSc.Mat:
         """The permutation X of the unknowns with (X u)(move(x)) = u(x), for hf.noether.

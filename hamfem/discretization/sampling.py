@@ -16,6 +16,7 @@ from hamfem.discretization.local import Hybrid
 from hamfem.discretization.trace import facets_of_cells
 from hamfem.domain import Domain
 from hamfem.loads import Load, SampledLoad
+from hamfem.physics.boundary import Periodic
 from hamfem.physics.coefficient import Coefficient, call, evaluate
 from hamfem.physics.data import Amplitude, Data, Sampled, Separated
 from hamfem.physics.wave import Wave
@@ -59,20 +60,16 @@ class FacetPoints:
         self.cells, self.facets = pairs[:, 0], pairs[:, 1]
         self.domain = domain
         own = Cells(domain)
-        self._X: list[Array] = []
-        self._by_facet: list[tuple[Array, Cells]] = []
-        parts = []
+        # For each facet of a cell: which of the facets here are that one, and their points.
+        self.by_facet: list[tuple[Array, Cells, Points]] = []
         for f in range(own.facet_count):
             mine = np.flatnonzero(self.facets == f)
             cells = Cells(domain, own.cells[self.cells[mine]])
-            points = cells.facet(f, degree)
-            self._X.append(points.X)
-            self._by_facet.append((mine, cells))
-            parts.append(points)
-        shape = (len(pairs), len(self._X[0]))
+            self.by_facet.append((mine, cells, cells.facet(f, degree)))
+        shape = (len(pairs), len(self.by_facet[0][2].X))
         self.x, self.weights = np.zeros((*shape, domain.dim)), np.zeros(shape)
         self.normals = np.zeros((*shape, domain.dim))
-        for (mine, _), points in zip(self._by_facet, parts):
+        for mine, _, points in self.by_facet:
             self.x[mine], self.weights[mine] = points.x, points.weights
             assert points.normals is not None
             self.normals[mine] = points.normals
@@ -80,27 +77,22 @@ class FacetPoints:
     def values(self, f: Any) -> Array:
         """A coefficient, number, callable or UFL expression at the points, (facets, points)."""
         result = np.zeros(self.weights.shape)
-        for k, X in enumerate(self._X):
-            mine = np.flatnonzero(self.facets == k)
-            cells = self.cells[mine].astype(np.int32)
-            points = Points(X, self.x[mine], self.weights[mine], np.empty(0))
+        for mine, cells, points in self.by_facet:
             if isinstance(f, Coefficient):
-                result[mine] = f.at(cells, X, self.x[mine])
+                result[mine] = f.at(cells.cells, points.X, points.x)
             else:
-                result[mine] = sample(f, self.domain, cells, points, "boundary data")
+                result[mine] = sample(f, self.domain, cells.cells, points, "boundary data")
         return result
 
     def conductance(self, C: Coefficient) -> Array:
-        """N'C n at the points: how stiff the wall's normal direction is."""
+        """How stiff the wall's normal direction is: n'C n at the points."""
         result = np.zeros(self.weights.shape)
-        for k, X in enumerate(self._X):
-            mine = np.flatnonzero(self.facets == k)
-            values = C.at(self.cells[mine].astype(np.int32), X, self.x[mine])
+        for mine, cells, points in self.by_facet:
+            values = C.at(cells.cells, points.X, points.x)
             if values.ndim == 4:
                 n = self.normals[mine]
-                values = np.einsum(
-                    "fpa,fpab,fpb->fp", n, np.broadcast_to(values, (*n.shape, n.shape[2])), n
-                )
+                C_n = np.broadcast_to(values, (*n.shape, n.shape[2]))
+                values = np.einsum("fpa,fpab,fpb->fp", n, C_n, n)
             result[mine] = values
         return result
 
@@ -120,7 +112,7 @@ class FacetSamples(FacetPoints):
         super().__init__(hybrid.wave.domain, pairs, hybrid.quadrature)
         tables = hybrid.trace_tables()
         self.eta = np.zeros((len(pairs), *tables.shape[1:]))
-        for f, (mine, cells) in enumerate(self._by_facet):
+        for f, (mine, cells, _) in enumerate(self.by_facet):
             self.eta[mine] = tables[cells.orientation(f)]
         self.size = hybrid.trace_size
 
@@ -141,11 +133,38 @@ class FacetSamples(FacetPoints):
     def from_cells(self, hybrid: Hybrid, u: Array) -> Array:
         """The trace nearest to the displacement of the cells, (facets, size)."""
         values = np.zeros(self.weights.shape)
-        for k, X in enumerate(self._X):
-            mine = np.flatnonzero(self.facets == k)
-            phi = hybrid.element.tabulate(0, X)[0, :, :, 0]
+        for mine, _, points in self.by_facet:
+            phi = hybrid.element.tabulate(0, points.X)[0, :, :, 0]
             values[mine] = u[self.cells[mine]] @ phi.T
         return self.project(values)
+
+    def _columns(self) -> Array:
+        """Where the facets' numbers stand among those of their cells, (facets, size)."""
+        return self.facets[:, None] * self.size + np.arange(self.size)
+
+    def on_diagonal(self, X: Array, values: Array) -> Array:
+        """X, (cells, m, m), with the values (facets, size, size) added where the facets stand."""
+        result = X.astype(np.result_type(X, values))
+        at = self._columns()
+        result[self.cells[:, None, None], at[:, :, None], at[:, None, :]] += values
+        return result
+
+    def pulled(self, blocks: Array, traces: Array) -> Array:
+        """The sum over facets of trace times block, for blocks (cells, m, n): (cells, n)."""
+        r = np.zeros((len(blocks), blocks.shape[2]))
+        picked = blocks[self.cells[:, None], self._columns()]
+        np.add.at(r, self.cells, np.einsum("fl,fln->fn", traces, picked))
+        return r
+
+
+def prescribed_sides(hybrid: Hybrid) -> list[tuple[Any, FacetSamples]]:
+    """The conditions that prescribe something, each with the points of its sides."""
+    domain = hybrid.wave.domain
+    return [
+        (condition, FacetSamples(hybrid, facet_pairs(domain, domain.facets(*condition.names))))
+        for condition in hybrid.wave.boundary
+        if not isinstance(condition, Periodic) and condition.value is not None
+    ]
 
 
 class Shell:
@@ -161,7 +180,8 @@ class Shell:
     def multAdd(self, mat: PETSc.Mat, x: PETSc.Vec, y: PETSc.Vec, z: PETSc.Vec) -> None:
         """Z = y + W x."""
         r = self._apply(x.array_r)
-        y.copy(z) if y.handle != z.handle else None
+        if y.handle != z.handle:
+            y.copy(z)
         z.axpy(1.0, r)
 
 
@@ -180,9 +200,7 @@ def data_loads(
         derivative: Which time derivative of the data acts.
     """
     if isinstance(data, Separated):
-        a = data.amplitude
-        for _ in range(derivative):
-            a = a.derivative()
+        a = data.amplitude.derivative(derivative)
         return [Load(a.value, response(samples.values(data.shape)), a.antiderivative)]
     if isinstance(data, Sampled):
         g = data.derivative(derivative)
@@ -202,10 +220,7 @@ def data_loads(
 def prescribed(data: Data, samples: FacetPoints, t: float, derivative: int = 0) -> Array:
     """Prescribed data, or a time derivative of them, at the points."""
     if isinstance(data, Separated):
-        a = data.amplitude
-        for _ in range(derivative):
-            a = a.derivative()
-        return a(t) * samples.values(data.shape)
+        return data.amplitude.derivative(derivative)(t) * samples.values(data.shape)
     assert isinstance(data, Sampled)
     return samples.call(data.derivative(derivative), t)
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from dolfinx import fem
 
 from hamfem import kernels
+from hamfem.dolfinx_versions import cell_nodes
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int32]
@@ -250,7 +251,7 @@ def geometric_factors(V: fem.FunctionSpace, kappa: Floats, cells: Integers) -> F
     dim = mesh.topology.dim
     w = weights[np.abs(element.points[:, :, None] - points).argmin(axis=2)].prod(axis=1)
     shape = mesh.ufl_domain().ufl_coordinate_element().basix_element.tabulate(1, element.points)
-    x = mesh.geometry.x[_corners(mesh.geometry)[cells]][:, :, :dim]
+    x = mesh.geometry.x[cell_nodes(mesh)[cells]][:, :, :dim]
     J = np.einsum("apn,cnx->cpxa", shape[1:, :, :, 0], x, optimize=True)
     inverse = np.linalg.inv(J)
     scale = w * np.abs(np.linalg.det(J))
@@ -265,12 +266,6 @@ def geometric_factors(V: fem.FunctionSpace, kappa: Floats, cells: Integers) -> F
         for b in range(a, dim)
     ]
     return np.stack(factors, axis=-1)
-
-
-def _corners(geometry: Any) -> Integers:
-    """The nodes of each cell; newer versions of DOLFINx keep a list over the types of cells."""
-    dofmaps = getattr(geometry, "dofmaps", None)
-    return dofmaps[0] if isinstance(dofmaps, list) else geometry.dofmap
 
 
 def _complaint(V: fem.FunctionSpace, kappa: Floats) -> str:

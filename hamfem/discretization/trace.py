@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -105,6 +106,11 @@ class Trace:
         with out.localForm() as local:
             local.array[:] = array[: self.unknowns]
         out.ghostUpdate(PETSc.InsertMode.ADD, PETSc.ScatterMode.REVERSE)
+
+    def places(self, slots: Integers) -> Integers:
+        """Where the numbers of the blocks at `slots` stand in the array: (n, numbers)."""
+        numbers = slots[..., None] * self.size + np.arange(self.size)
+        return numbers.reshape(len(slots), math.prod(numbers.shape[1:]))
 
     def numbers(self) -> npt.NDArray[np.int64]:
         """The global numbers of the unknowns of each cell, -1 for known ones: (cells, m)."""

@@ -17,11 +17,14 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from petsc4py import PETSc
+
 import numpy as np
 import ufl
 from dolfinx import fem
 
 from hamfem.dolfinx_versions import interpolation_points
+from hamfem.physics.boundary import Clamped
 from hamfem.physics.wave import Wave
 from hamfem.state import State
 
@@ -153,6 +156,35 @@ class Tracking:
     """What a space of functions offers of tracked quantities; a base of the spaces."""
 
     wave: Wave
+    system: Any
+
+    @property
+    def one(self) -> PETSc.Vec:
+        """The displacement 1."""
+        raise NotImplementedError
+
+    @cached_property
+    def M_one(self) -> PETSc.Vec:
+        """(rho 1, w)."""
+        x = self.one.duplicate()
+        self.system.mass(self.one, x)
+        return x
+
+    @cached_property
+    def clamped(self) -> bool:
+        """Whether a side is clamped."""
+        return bool(self.wave.domain.comm.allreduce(len(self.wave.facets(Clamped))))
+
+    def with_mean(self, x: PETSc.Vec, of: PETSc.Vec) -> PETSc.Vec:
+        """The same displacement, with the mean that a steady problem on a free body leaves open."""
+        if not self.clamped:
+            difference = of.dot(self.M_one) - x.dot(self.M_one)
+            x.axpy(difference / self.one.dot(self.M_one), self.one)
+        return x
+
+    def invariants(self, state: State) -> dict[str, Any]:
+        """The linear momentum (rho v, 1) and the tracked quantities."""
+        return {"linear_momentum": float(state.v.dot(self.M_one)), **self.track(state).totals()}
 
     def fields(self, state: State) -> dict[str, fem.Function]:
         """The fields of a state."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import ufl
 from dolfinx import fem
 
-from hamfem.dolfinx_versions import geometry_degree
+from hamfem.dolfinx_versions import cell_nodes, geometry_degree
 from hamfem.domain import Domain
 
 Array = npt.NDArray[Any]
@@ -139,7 +139,7 @@ class Coefficient:
         """Refuse what is not positive, at the vertices and the middle of each cell."""
         mesh, dim = self.domain.mesh, self.domain.dim
         cells = np.arange(mesh.topology.index_map(dim).size_local, dtype=np.int32)
-        x = mesh.geometry.x[mesh.geometry.dofmap[cells]][:, :, :dim]
+        x = mesh.geometry.x[cell_nodes(mesh)[cells]][:, :, :dim]
         x = np.concatenate([x, x.mean(axis=1, keepdims=True)], axis=1)
         X = reference_vertices(self.domain.cell)
         X = np.concatenate([X, X.mean(axis=0, keepdims=True)])
@@ -147,7 +147,7 @@ class Coefficient:
             x = x[:, -1:]
             X = X[-1:]
         values = self.at(cells, X, x)
-        where, problem = "", ""
+        problem = ""
         if not np.all(np.isfinite(values)):
             smallest, problem = -np.inf, "not finite"
         elif values.ndim == 4:
@@ -158,7 +158,7 @@ class Coefficient:
         else:
             smallest = values.min(initial=np.inf)
         if not problem and smallest <= 0:
-            problem = f"{smallest:.6g}" if values.ndim == 2 else f"singular or indefinite{where}"
+            problem = f"{smallest:.6g}" if values.ndim == 2 else "singular or indefinite"
         problems = [p for p in self.domain.comm.allgather(problem) if p]
         if problems:
             kind = "number" if values.ndim == 2 else "definite symmetric matrix"
@@ -170,7 +170,7 @@ class Coefficient:
         """Its largest value (of a matrix: eigenvalue) in each cell, by what it is in the middle."""
         mesh, dim = self.domain.mesh, self.domain.dim
         X = reference_vertices(self.domain.cell).mean(axis=0, keepdims=True)
-        x = mesh.geometry.x[mesh.geometry.dofmap[cells]][:, :, :dim].mean(axis=1, keepdims=True)
+        x = mesh.geometry.x[cell_nodes(mesh)[cells]][:, :, :dim].mean(axis=1, keepdims=True)
         values = self.at(cells, X, x)[:, 0]
         return values if values.ndim == 1 else np.linalg.eigvalsh(values)[:, -1]
 

@@ -29,17 +29,23 @@ class Amplitude:
         """The value at time t."""
         return self.value(t)
 
-    def derivative(self) -> Amplitude:
-        """The derivative, whose antiderivative is this amplitude itself."""
+    def derivative(self, order: int = 1) -> Amplitude:
+        """A derivative; the antiderivative of the first is this amplitude itself."""
+        if order == 0:
+            return self
         if self.first is None:
-            raise ValueError(missing)
-        return Amplitude(self.first, self.second, None, self.value)
+            raise MissingDerivativeError
+        return Amplitude(self.first, self.second, None, self.value).derivative(order - 1)
 
 
-missing = (
-    "a prescribed displacement or flux needs its time derivatives: give the amplitude as a sympy "
-    "expression in t, or as a tuple of callables (a, a', a'')."
-)
+class MissingDerivativeError(ValueError):
+    """Data whose time derivative is needed and was not given."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a prescribed displacement or flux needs its time derivatives: give the amplitude as a "
+            "sympy expression in t, or as a tuple of callables (a, a', a'')."
+        )
 
 
 def amplitude(a: Any) -> Amplitude:
@@ -91,7 +97,7 @@ class Sampled:
         """The function or one of its derivatives."""
         f = (self.value, self.first, self.second)[order]
         if f is None:
-            raise ValueError(missing)
+            raise MissingDerivativeError
         return f
 
 

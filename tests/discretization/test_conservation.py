@@ -10,6 +10,7 @@ from dolfinx import fem
 from dolfinx.fem.petsc import assemble_matrix
 
 import hamfem as hf
+from tests.discretization.methods import METHODS as DISCRETIZATIONS
 from tests.verification import drift
 
 COMM = MPI.COMM_WORLD
@@ -21,11 +22,7 @@ def square(n=4, cell="triangle"):
 
 
 def discretized(name, wave, k=2):
-    if name == "lumped":
-        return hf.cg(wave, k, lumped=True)
-    return {"cg": hf.cg, "mixed": hf.mixed, "hdg": hf.hdg, "dissipative_hdg": hf.dissipative_hdg}[
-        name
-    ](wave, k)
+    return DISCRETIZATIONS[name](wave, k)
 
 
 def cell_of(name):

@@ -9,6 +9,7 @@ import ufl
 from dolfinx import fem
 
 import hamfem as hf
+from tests.discretization.methods import METHODS
 from tests.verification import order
 
 COMM = MPI.COMM_WORLD
@@ -66,15 +67,6 @@ def check_orders(sizes, rows, expected):
     found = {name: order(h, [row[name] for row in rows]) for name in expected}
     short = {name: found[name] for name in expected if found[name] < expected[name] - BELOW}
     assert not short, f"orders {short} of the expected {expected}; errors {rows}"
-
-
-METHODS = {
-    "cg": hf.cg,
-    "lumped": lambda wave, k: hf.cg(wave, k, lumped=True),
-    "mixed": hf.mixed,
-    "hdg": hf.hdg,
-    "dissipative_hdg": hf.dissipative_hdg,
-}
 
 
 def expected_orders(name, k):

@@ -9,14 +9,8 @@ import ufl
 from dolfinx import fem
 
 import hamfem as hf
+from tests.discretization.methods import METHODS
 
-METHODS = {
-    "cg": hf.cg,
-    "lumped": lambda wave, k: hf.cg(wave, k, lumped=True),
-    "mixed": hf.mixed,
-    "hdg": hf.hdg,
-    "dissipative_hdg": hf.dissipative_hdg,
-}
 X, Y, T = sympy.symbols("x y t")
 SIDES = ["left", "right", "bottom", "top", "back", "front"]
 WALLS = {
