@@ -36,8 +36,10 @@ from hamfem.loads import Load, SampledLoad
 from hamfem.monitors.fields import Fields
 from hamfem.monitors.history import History, read_history
 from hamfem.monitors.progress import Progress
+from hamfem.physics import mandel as mandel
 from hamfem.physics.acoustic import Acoustic
 from hamfem.physics.boundary import Clamped, Free, Impedance, Periodic
+from hamfem.physics.elastic import Elastic
 from hamfem.physics.source import Source
 from hamfem.state import State
 from hamfem.system import FirstOrder, SecondOrder
@@ -52,6 +54,7 @@ __all__ = [
     "BlanesMoan",
     "Clamped",
     "Domain",
+    "Elastic",
     "Fields",
     "FirstOrder",
     "Free",
@@ -88,6 +91,7 @@ __all__ = [
     "exact",
     "hdg",
     "linear_invariants",
+    "mandel",
     "march",
     "mixed",
     "modified_energy",

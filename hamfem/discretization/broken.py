@@ -39,9 +39,10 @@ class BrokenSpace(Tracking):
             lagrange_variant=basix.LagrangeVariant.legendre,
             discontinuous=True,
         )
-        self.V = fem.functionspace(self.domain.mesh, element)
-        self.V_q = fem.functionspace(
-            self.domain.mesh, basix.ufl.blocked_element(element, shape=(len(self.wave.symbol),))
+        shape = self.wave.shape
+        self.V = fem.functionspace(
+            self.domain.mesh,
+            basix.ufl.blocked_element(element, shape=shape) if shape else element,
         )
         self.quadrature = 2 * hybrid.degree + 8
 
@@ -53,8 +54,9 @@ class BrokenSpace(Tracking):
         for _, cells in self.hybrid.batches():
             points = cells.volume(self.quadrature)
             phi = self.hybrid.element.tabulate(0, points.X)[0, :, :, 0]
-            values = sample(f, self.domain, cells.cells, points, what)
-            parts.append((points.weights * values) @ phi)
+            values = sample(f, self.wave, cells.cells, points, what)
+            F = np.einsum("cp,cpi,pf->cif", points.weights, values, phi, optimize=True)
+            parts.append(F.reshape(len(F), self.hybrid.size))
         return np.concatenate(parts)
 
     @cached_property
@@ -82,11 +84,13 @@ class BrokenSpace(Tracking):
         x.array[: cells.size] = cells.reshape(-1)
         return x
 
-    def rigid(self, M: PETSc.Mat) -> list[PETSc.Vec]:
-        """The displacements without strain that the boundary allows: constants, or none."""
-        if self.clamped or self.wave.absorbing:
-            return []
-        return [self.vector(self.project(1.0, "1"), M.createVecRight)]
+    def motion(self, w: Any, new: Any) -> PETSc.Vec:
+        """The projection of a motion, with its traces on absorbing walls."""
+        x = self.vector(self.project(w, "a motion"), new)
+        if self.system.massless:
+            wall = self.system.wall
+            self.system.set_wall(x, wall.project(wall.values(w)))
+        return x
 
     def source_loads(self, new: Any) -> list[Load]:
         """(f, w)."""
@@ -115,7 +119,7 @@ class BrokenSpace(Tracking):
                 assert side.normals is not None
                 normals = np.broadcast_to(side.normals, (*q.shape[:2], d))
                 F -= np.einsum("cpa,aij,cpj,pf->cif", q, wave.symbol, normals, phi, optimize=True)
-            parts.append(F.reshape(n, -1))
+            parts.append(F.reshape(n, self.hybrid.size))
         return np.concatenate(parts)
 
     def state(self, system: Any, u: Any, v: Any, start: str) -> State:
@@ -137,35 +141,45 @@ class BrokenSpace(Tracking):
         if system.massless:
             system.set_wall(F, self._wall_flux(system.wall, data))
         loads.add([0.0], [1.0], F)
-        if system.massless and not self.clamped:
+        if system.massless and self.free is not None:
             # The forces balance up to quadrature; what is left would push the body as a whole.
-            F.axpy(-F.dot(self.one) / self.one.dot(self.M_one), self.M_one)
+            F.maxpy(-np.asarray(F.mDot(self.free.W)), self.free.MW)
         x = steady(system, F, self.wave.slowest_crossing)
-        return self.with_mean(x, projected)
+        return self.with_rigid_part(x, projected)
 
     def _wall_flux(self, wall: FacetSamples, data: Data) -> Array:
         """<q(n), eta> with q = C D u0 on absorbing walls."""
-        values = np.zeros(wall.weights.shape)
+        values = np.zeros(wall.shape)
         for mine, cells, points in wall.by_facet:
             q = data.flux(cells, points)
-            values[mine] = np.einsum("cpa,aij,cpj->cp", q, self.wave.symbol, wall.normals[mine])
+            values[mine] = np.einsum("cpa,aij,cpj->cpi", q, self.wave.symbol, wall.normals[mine])
         return wall.moments(values)
-
-    @cached_property
-    def one(self) -> PETSc.Vec:
-        """The constant displacement 1."""
-        x = self.vector(self.project(1.0, "1"), self.system.new_v)
-        if self.system.massless:
-            wall = self.system.wall
-            self.system.set_wall(x, wall.project(np.ones(wall.weights.shape)))
-        return x
 
     # ------------------------------------------------------------ fields
 
     def function(self, values: Array, name: str) -> fem.Function:
-        """A function of P_k from cell coefficients; `values` may be (cells, components, n)."""
-        V = self.V if values.ndim == 2 else self.V_q
-        return cell_function(V, values, name)
+        """A displacement or velocity from its coefficients in the cells."""
+        return cell_function(self.V, values, name)
+
+    @cached_property
+    def V_q(self) -> fem.FunctionSpace:
+        """Fluxes as discontinuous functions: vectors for scalar waves, tensors for vector ones."""
+        element = basix.ufl.element(
+            "Lagrange",
+            self.domain.cell,
+            self.hybrid.flux.degree,
+            lagrange_variant=basix.LagrangeVariant.legendre,
+            discontinuous=True,
+        )
+        shape = (*self.wave.shape, self.domain.dim)
+        return fem.functionspace(self.domain.mesh, basix.ufl.blocked_element(element, shape=shape))
+
+    def flux_function(self, q: Array) -> fem.Function:
+        """The flux from its components in P_k of each cell, (cells, components x functions)."""
+        symbol = self.hybrid.flux.symbol
+        shaped = q.reshape(len(q), len(symbol), -1)
+        fields = np.einsum("aij,caf->cijf", symbol, shaped, optimize=True)
+        return cell_function(self.V_q, fields.reshape(len(q), -1), self.wave.flux_name)
 
     @cached_property
     def postprocessed(self) -> Postprocessed:
@@ -177,21 +191,23 @@ class BrokenSpace(Tracking):
         return self._primary(state, self.system.flux_of(state.q, state.t))
 
     def _primary(self, state: State, flux: Array) -> dict[str, fem.Function]:
-        shaped = flux.reshape(len(flux), len(self.wave.symbol), -1)
         return {
             "u": self.function(self.system.split(state.q)[0], "u"),
             "v": self.function(self.system.split(state.v)[0], "v"),
-            "q": self.function(shaped, "q"),
+            self.wave.flux_name: self.flux_function(flux),
         }
 
     def fields(self, state: State) -> dict[str, fem.Function]:
-        """u, v, the flux q, and the postprocessed u_star and v_star in P_(k+1).
+        """u, v, the flux, and of scalar waves the postprocessed u_star and v_star in P_(k+1).
 
         v_star needs the time derivative of prescribed data; without it, it is left out.
         """
-        system, star = self.system, self.postprocessed.function
+        system = self.system
         flux = system.flux_of(state.q, state.t)
-        result = self._primary(state, flux)
+        result = self.with_derived(self._primary(state, flux))
+        if not self.wave.scalar:
+            return result
+        star = self.postprocessed.function
         result["u_star"] = star(system.split(state.q)[0], flux, "u_star")
         with suppress(MissingDerivativeError):
             rate = system.flux_of(state.v, state.t, 1)
@@ -200,14 +216,10 @@ class BrokenSpace(Tracking):
 
 
 def cell_function(V: fem.FunctionSpace, values: Array, name: str) -> fem.Function:
-    """A discontinuous function from the coefficients of own cells."""
+    """A discontinuous function from the coefficients of own cells, component by component."""
     f = fem.Function(V, name=name)
-    dofs = V.dofmap.list[: len(values)]
-    if values.ndim == 2:
-        f.x.array[dofs] = values
-    else:
-        bs = values.shape[1]
-        for i in range(bs):
-            f.x.array[dofs * bs + i] = values[:, i]
+    dofs, bs = V.dofmap.list[: len(values)], V.dofmap.bs
+    components = values.reshape(len(values), bs, dofs.shape[1])
+    f.x.array[dofs[:, None, :] * bs + np.arange(bs)[:, None]] = components
     f.x.scatter_forward()
     return f

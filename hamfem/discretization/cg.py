@@ -13,6 +13,7 @@ from typing import Any
 
 from petsc4py import PETSc
 
+import basix
 import numpy as np
 import numpy.typing as npt
 import ufl
@@ -22,7 +23,13 @@ from dolfinx.fem.petsc import assemble_matrix
 from hamfem.discretization.assembly import diagonal_matrix
 from hamfem.discretization.degree import checked_degree
 from hamfem.discretization.geometry import Cells
-from hamfem.discretization.nodal import ClampedNodes, NodalFacets, NodalSamples, NodalSpace
+from hamfem.discretization.nodal import (
+    ClampedNodes,
+    NodalFacets,
+    NodalSamples,
+    NodalSpace,
+    unrolled,
+)
 from hamfem.discretization.periodic import identification
 from hamfem.discretization.sampling import data_loads, facet_pairs, source_load
 from hamfem.discretization.spectral import SpectralStiffness
@@ -49,14 +56,18 @@ def cg(wave: Wave, degree: int, lumped: bool = False) -> SecondOrder:
             f"lumped masses need quadrilaterals or hexahedra and the mesh has {domain.cell} cells: "
             "take lumped=False, or another mesh."
         )
-    V = fem.functionspace(domain.mesh, ("Lagrange", degree))
+    V = fem.functionspace(domain.mesh, ("Lagrange", degree, wave.shape))
     domain.mesh.topology.create_connectivity(domain.dim - 1, domain.dim)
-    clamped = fem.locate_dofs_topological(V, domain.dim - 1, wave.facets(Clamped))
-    matrices = _Matrices(wave, V, clamped, lumped)
-    samples = NodalSamples(domain, V, clamped)
+    nodes = fem.locate_dofs_topological(V, domain.dim - 1, wave.facets(Clamped))
+    clamped = unrolled(V, nodes).reshape(-1)
+    samples = NodalSamples(wave, V, clamped)
+    matrices = _Matrices(samples, nodes, lumped)
     moving = [
         ClampedNodes(
-            V, fem.locate_dofs_topological(V, domain.dim - 1, domain.facets(*c.names)), c.value
+            wave,
+            V,
+            fem.locate_dofs_topological(V, domain.dim - 1, domain.facets(*c.names)),
+            c.value,
         )
         for c in wave.boundary
         if isinstance(c, Clamped) and c.value is not None
@@ -78,12 +89,12 @@ def cg(wave: Wave, degree: int, lumped: bool = False) -> SecondOrder:
     if P is not None:
         M, K, R = (None if A is None else A.ptap(P) for A in (M, K, R))
         if lumped:
-            M = _diagonal_of(M)
+            M = diagonal_matrix(domain.comm, M.getDiagonal().array)
     for A in (M, K):
         A.setOption(PETSc.Mat.Option.SYMMETRIC, True)
     M.setOption(PETSc.Mat.Option.SPD, True)
     loads = [space.reduced_load(load) for load in loads]
-    system = SecondOrder(M, K, R, loads, space.rigid(), space)
+    system = SecondOrder(M, K, R, loads, space.rigid(M), space)
     space.system = system
     return system
 
@@ -91,14 +102,16 @@ def cg(wave: Wave, degree: int, lumped: bool = False) -> SecondOrder:
 class _Matrices:
     """M, K and R of a continuous space, with clamped dofs taken out."""
 
-    def __init__(self, wave: Wave, V: fem.FunctionSpace, clamped: Array, lumped: bool) -> None:
-        self.wave, self.V, self.lumped, self.clamped = wave, V, lumped, clamped
-        self.degree = V.ufl_element().basix_element.degree
-        self.bcs = [fem.dirichletbc(PETSc.ScalarType(0), clamped, V)]
-        self.metadata = {}
+    def __init__(self, samples: NodalSamples, nodes: Array, lumped: bool) -> None:
+        self.samples, self.wave, self.V = samples, samples.wave, samples.V
+        self.lumped, self.clamped = lumped, samples.clamped
+        self.degree = samples.element.degree
+        zero = np.zeros(self.wave.shape, PETSc.ScalarType)
+        self.bcs = [fem.dirichletbc(zero, nodes, self.V)]
+        metadata = {}
         if lumped:
-            self.metadata = {"quadrature_rule": "GLL", "quadrature_degree": 2 * self.degree - 1}
-        self.dx = ufl.Measure("dx", domain=wave.domain.mesh, metadata=self.metadata)
+            metadata = {"quadrature_rule": "GLL", "quadrature_degree": 2 * self.degree - 1}
+        self.dx = ufl.Measure("dx", domain=self.wave.domain.mesh, metadata=metadata)
 
     def _assembled(self, form: Any, bcs: Any, diagonal: float) -> PETSc.Mat:
         A = assemble_matrix(fem.form(form), bcs, diagonal)
@@ -110,21 +123,23 @@ class _Matrices:
         u, w = ufl.TrialFunction(self.V), ufl.TestFunction(self.V)
         rho = self.wave.rho.ufl(self.degree + 1)
         if not self.lumped:
-            return self._assembled(rho * u * w * self.dx, self.bcs if constrained else [], 1.0)
-        diagonal = fem.assemble_vector(fem.form(rho * w * self.dx))
+            form = rho * ufl.inner(u, w) * self.dx
+            return self._assembled(form, self.bcs if constrained else [], 1.0)
+        ones = w if self.wave.scalar else sum(w)
+        diagonal = fem.assemble_vector(fem.form(rho * ones * self.dx))
         diagonal.scatter_reverse(la.InsertMode.add)
         diagonal.scatter_forward()
         if constrained:
             diagonal.array[self.clamped] = 1.0
-        owned = diagonal.array[: self.V.dofmap.index_map.size_local]
-        return diagonal_matrix(self.wave.domain.comm, owned)
+        owned = self.V.dofmap.index_map.size_local * self.V.dofmap.index_map_bs
+        return diagonal_matrix(self.wave.domain.comm, diagonal.array[:owned])
 
     def K(self, constrained: bool = True) -> PETSc.Mat:
         """(C D u, D w): assembled, or a kernel with an assembled twin."""
         if not self.lumped:
             return self.assembled_K(constrained)
         cells = Cells(self.wave.domain)
-        X = self.V.ufl_element().basix_element.points
+        X = self.samples.element.points
         C = self.wave.C.at(cells.cells, X, cells.at(X, np.ones(len(X))).x)
         C = np.broadcast_to(C, (len(cells), len(X), *C.shape[2:]))
         kernel = SpectralStiffness(self.V, C, self.clamped if constrained else ())
@@ -139,34 +154,14 @@ class _Matrices:
         return self._assembled(form, self.bcs if constrained else [], 0.0)
 
     def R(self) -> PETSc.Mat | None:
-        """<Y u, w> on impedance walls."""
-        if not self.wave.absorbing:
+        """<Y u, w> on impedance walls; lumped, at the Gauss-Lobatto points of the sides."""
+        wave = self.wave
+        if not wave.absorbing:
             return None
-        domain = self.wave.domain
-        mesh = domain.mesh
-        tags = [
-            domain.boundaries[n]
-            for c in self.wave.boundary
-            if isinstance(c, Impedance)
-            for n in c.names
-        ]
-        ds = ufl.Measure(
-            "ds", domain=mesh, subdomain_data=domain.facet_tags, metadata=self.metadata
-        )
-        u, w = ufl.TrialFunction(self.V), ufl.TestFunction(self.V)
-        n = ufl.FacetNormal(mesh)
-        at_normal = ufl.as_vector(
-            [sum(float(row[0, j]) * n[j] for j in range(domain.dim)) for row in self.wave.symbol]
-        )
-        Y = ufl.sqrt(
-            self.wave.rho.ufl(self.degree + 1)
-            * ufl.inner(at_normal, self.wave.stress(at_normal, self.degree + 1))
-        )
-        R = self._assembled(Y * u * w * ds(tuple(tags)), self.bcs, 0.0)
-        if self.lumped:  # what is not on the diagonal are zeros
-            R = _diagonal_of(R)
-        return R
-
-
-def _diagonal_of(A: PETSc.Mat) -> PETSc.Mat:
-    return diagonal_matrix(A.comm.tompi4py(), A.getDiagonal().array)
+        pairs = facet_pairs(wave.domain, wave.facets(Impedance))
+        if self.lumped:
+            rule, degree = basix.QuadratureType.gll, 2 * self.degree - 1
+        else:
+            rule, degree = basix.QuadratureType.default, 2 * self.degree + 2
+        walls = NodalFacets(self.samples, pairs, degree, rule)
+        return walls.matrix(walls.impedance())

@@ -22,7 +22,6 @@ import numpy.typing as npt
 from dolfinx import fem
 
 from hamfem.discretization.assembly import assembled, block_diagonal, cell_mass, offset
-from hamfem.discretization.broken import cell_function
 from hamfem.discretization.hdg import CondensedSystem, hdg, stabilised
 from hamfem.discretization.hybrid_stage import FluxBlocks, HybridFlow, hybrid_stage
 from hamfem.discretization.local import Hybrid
@@ -68,7 +67,7 @@ class DissipativeSystem(HybridFlow):
         self.wall = FacetSamples(hybrid, facet_pairs(wave.domain, wave.facets(Impedance)))
         self._Y_ll: Array | float = 0.0
         if wave.absorbing:
-            Y = self.wall.mass(self.wall.impedance(wave))
+            Y = self.wall.mass(self.wall.impedance())
             self._Y_ll = self.wall.on_diagonal(np.zeros_like(blocks.s[2]), Y)
         G = self.trace.matrix(blocks.s[2] + self._Y_ll)
         G_inverse = inverse_blocks(_facet_blocks(G, size))
@@ -171,9 +170,9 @@ class DissipativeSpace(MixedSpace):
         q = self.system.cellwise(state.q, self.system.n_q)
         return {
             "v": self.function(self.system.cellwise(state.v, self.system.n), "v"),
-            "q": cell_function(self.V_q, q.reshape(len(q), len(self.wave.symbol), -1), "q"),
+            self.wave.flux_name: self.flux_function(q),
         }
 
     def fields(self, state: State) -> dict[str, fem.Function]:
-        """The velocity v and the flux q."""
-        return self.primary(state)
+        """The velocity v and the flux."""
+        return self.with_derived(self.primary(state))

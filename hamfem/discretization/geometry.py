@@ -104,12 +104,14 @@ class Cells:
         """The number of facets of a cell."""
         return len(basix.topology(self.type)[self.dim - 1])
 
-    def facet(self, f: int, degree: int) -> Points:
+    def facet(
+        self, f: int, degree: int, rule: basix.QuadratureType = basix.QuadratureType.default
+    ) -> Points:
         """Quadrature of the given degree on facet f of each cell."""
         if self.dim == 1:
             s, w = np.zeros((1, 0)), np.ones(1)
         else:
-            s, w = basix.make_quadrature(self.facet_type, degree)
+            s, w = basix.make_quadrature(self.facet_type, degree, rule)
         corners = basix.geometry(self.type)[basix.topology(self.type)[self.dim - 1][f]]
         tangents = corners[1 : self.dim] - corners[0]
         X = corners[0] + s @ tangents

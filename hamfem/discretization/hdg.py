@@ -24,7 +24,7 @@ import numpy.typing as npt
 from hamfem.discretization.assembly import block_diagonal, cell_mass
 from hamfem.discretization.broken import BrokenSpace
 from hamfem.discretization.condensation import CondensedSolver, CondensedStiffness
-from hamfem.discretization.degree import checked_degree
+from hamfem.discretization.degree import check_simplices, checked_degree
 from hamfem.discretization.local import BrokenFlux, Hybrid
 from hamfem.discretization.sampling import (
     FacetSamples,
@@ -37,6 +37,7 @@ from hamfem.discretization.trace import Trace
 from hamfem.loads import Loads
 from hamfem.physics.boundary import Clamped, Free, Impedance
 from hamfem.physics.data import MissingDerivativeError
+from hamfem.physics.elastic import Elastic
 from hamfem.physics.wave import Wave
 from hamfem.solvers import Solve
 from hamfem.stability import shell
@@ -64,7 +65,12 @@ def stabilised(
     wave: Wave, degree: int, tau: float | None, default: Callable[[Array], Array]
 ) -> Hybrid:
     """P_degree for displacement, flux and trace, with tau or its default in each cell."""
-    k = checked_degree(degree)
+    if isinstance(wave, Elastic):
+        check_simplices(wave, "HDG")
+        # With constants in the cells rotations would have an energy.
+        k = checked_degree(degree, 1, "HDG methods of elastic waves")
+    else:
+        k = checked_degree(degree)
     count = wave.domain.mesh.topology.index_map(wave.domain.dim).size_local
     if tau is None:
         values = default(np.arange(count, dtype=np.int32))
@@ -72,7 +78,7 @@ def stabilised(
         values = np.full(count, float(tau))
     else:
         raise ValueError(f"the stabilisation tau must be a positive number and is {tau!r}.")
-    flux = BrokenFlux(basix.CellType[wave.domain.cell], k, len(wave.symbol))
+    flux = BrokenFlux(basix.CellType[wave.domain.cell], k, wave.symbol)
     return Hybrid(wave, k, flux, values)
 
 
@@ -109,7 +115,7 @@ class CondensedSystem(SecondOrder):
         self._wall_known = places.reshape(-1) - self.trace.unknowns
         places = self.stage_trace.places(self.stage_trace.slots[at_wall])
         self._wall_slots = places.reshape(-1)
-        self._Y = self.wall.mass(self.wall.impedance(wave))
+        self._Y = self.wall.mass(self.wall.impedance())
 
         length = self.cells * n + len(self._wall_slots)
         mass = cell_mass(comm, M, length)

@@ -70,8 +70,9 @@ class FluxBlocks:
             assert B.M_q is not None
             t = np.swapaxes(B.b_u, 1, 2)
             values = (
-                B.M, by_columns(B.M_q), np.linalg.inv(B.M_q), by_columns(B.b_u), by_columns(B.b_l),
-                by_columns(B.c_u), by_columns(B.c_l), B.s_uu, B.s_ul, B.s_ll,
+                B.M, by_columns(B.M_q), hybrid.flux.inverse(B.M_q),
+                by_columns(B.b_u), by_columns(B.b_l), by_columns(B.c_u), by_columns(B.c_l),
+                B.s_uu, B.s_ul, B.s_ll,
                 t @ B.c_u, t @ B.c_l, np.swapaxes(B.b_l, 1, 2) @ B.c_l,
             )  # fmt: skip
             for row, value in zip(rows, values):

@@ -39,13 +39,21 @@ def legendre(cell: basix.CellType, degree: int) -> Any:
 
 
 class BrokenFlux:
-    """Each flux component a polynomial of its own: P_k, component by component."""
+    """Each flux component a polynomial of its own: P_k, component by component.
 
-    def __init__(self, cell: basix.CellType, degree: int, components: int) -> None:
-        self.degree = degree
+    Attributes:
+        symbol: Of the operator D whose values the fluxes are paired with.
+        degree: Of the polynomials.
+        trace_degree: Of the traces on the facets that go with it.
+        size: The number of basis functions in a cell.
+    """
+
+    def __init__(self, cell: basix.CellType, degree: int, symbol: Array) -> None:
+        self.degree = self.trace_degree = degree
+        self.symbol = symbol
         self.element = legendre(cell, degree)
-        self.components = components
-        self.size = components * self.element.dim
+        self.components = len(symbol)
+        self.size = self.components * self.element.dim
 
     def basis(self, cells: Cells, points: Points) -> Array:
         """The basis at the points, shape (points, functions)."""
@@ -69,14 +77,14 @@ class BrokenFlux:
             return np.matmul(C[:, 0] / volume[:, None, None], columns).reshape(n, self.size, m)
         return np.linalg.solve(self.mass(basis, weights, C), b)
 
+    def inverse(self, M_q: Array) -> Array:
+        """M_q^-1."""
+        return np.linalg.inv(M_q)
+
     def mass(self, basis: Array, weights: Array, C: Array) -> Array:
         """M_q of each cell."""
         f = basis.shape[1]
-        if C.ndim == 4:
-            inverse = np.linalg.inv(C)
-        else:
-            inverse = np.eye(self.components) / C[..., None, None]
-        weighted = weights[:, :, None, None] * inverse  # (n, p, a, a)
+        weighted = weights[:, :, None, None] * self.compliance(C)  # (n, p, a, a)
         n, p = weights.shape
         products = (basis[:, :, None] * basis[:, None, :]).reshape(p, f * f)
         blocks = np.matmul(weighted.reshape(n, p, -1).transpose(0, 2, 1), products)
@@ -84,12 +92,77 @@ class BrokenFlux:
         blocks = blocks.reshape(n, a, a, f, f).transpose(0, 1, 3, 2, 4)
         return blocks.reshape(n, self.size, self.size)
 
+    def compliance(self, C: Array) -> Array:
+        """C^-1 on the flux components, (cells, points or 1, a, a)."""
+        if C.ndim == 4:
+            return np.linalg.inv(C)
+        return np.eye(self.components) / C[..., None, None]
+
+    def of_strain(self, strain: Array) -> Array:
+        """The components of D u in the order of the flux: (cells, points, a)."""
+        return strain
+
+
+class WeaklySymmetricStress(BrokenFlux):
+    """Stresses with all d x d components in P_(k+1), orthogonal to skew tensors in P_k.
+
+    With velocities in P_k and traces in P_(k+1) this is the method of Arnold, Falk and Winther,
+    rows of BDM_(k+1) x P_k with rotations in P_k, hybridised: the trace keeps sigma n continuous,
+    and the rotation r, which acts in its own cell only, is eliminated there,
+
+        M_q q + b_r r = g,  b_r'q = 0,  b_r = (psi, skew chi):    q = P g,
+        P = M_q^-1 - M_q^-1 b_r (b_r'M_q^-1 b_r)^-1 b_r'M_q^-1.
+    """
+
+    def __init__(self, cell: basix.CellType, degree: int, mandel: Array) -> None:
+        d = mandel.shape[1]
+        symbol = np.eye(d * d).reshape(d * d, d, d)  # the whole gradient, row by row
+        super().__init__(cell, degree + 1, symbol)
+        self.rotations = legendre(cell, degree).dim
+        self._mandel = mandel.reshape(len(mandel), d * d)
+        pairs = [(0, 1)] if d == 2 else [(1, 2), (0, 2), (0, 1)]
+        skew = np.zeros((len(pairs), d, d))
+        for m, (i, j) in enumerate(pairs):
+            skew[m, i, j], skew[m, j, i] = np.sqrt(0.5), -np.sqrt(0.5)
+        self._skew = skew.reshape(len(pairs), d * d)
+
+    def compliance(self, C: Array) -> Array:
+        """C^-1 on symmetric tensors; on skew ones, which are small, its largest eigenvalue."""
+        A = np.einsum("ai,cpab,bj->cpij", self._mandel, np.linalg.inv(C), self._mandel)
+        largest = 1 / np.linalg.eigvalsh(C)[..., 0]
+        return A + largest[..., None, None] * (self._skew.T @ self._skew)
+
+    def asymmetry(self, q: Array) -> Array:
+        """The moments b_r'q of the skew part against P_k, in an orthonormal basis: (cells, r)."""
+        # The basis is hierarchical: its first functions span P_k.
+        shaped = q.reshape(len(q), self.components, -1)[:, :, : self.rotations]
+        return np.einsum("ma,caf->cmf", self._skew, shaped).reshape(len(q), -1)
+
+    def inverse(self, M_q: Array) -> Array:
+        """P of each cell."""
+        inverse = np.linalg.inv(M_q)
+        f = self.element.dim
+        b_r = np.zeros((self.components, f, len(self._skew), self.rotations))
+        i = np.arange(self.rotations)
+        b_r[:, i, :, i] = self._skew.T
+        b = b_r.reshape(self.size, -1)
+        c = inverse @ b
+        return inverse - c @ np.linalg.solve(b.T @ c, np.swapaxes(c, 1, 2))
+
+    def solve(self, basis: Array, weights: Array, C: Array, affine: bool, b: Array) -> Array:
+        """P b."""
+        return np.matmul(self.inverse(self.mass(basis, weights, C)), b)
+
+    def of_strain(self, strain: Array) -> Array:
+        """The strain as a tensor, row by row."""
+        return strain @ self._mandel
+
 
 class RaviartThomas:
     """RT_k in each cell; that the normal flux is continuous is left to the trace."""
 
-    def __init__(self, cell: basix.CellType, degree: int) -> None:
-        self.degree = degree + 1
+    def __init__(self, cell: basix.CellType, degree: int, symbol: Array) -> None:
+        self.degree, self.trace_degree, self.symbol = degree + 1, degree, symbol
         self.element = basix.create_element(
             basix.ElementFamily.RT, cell, degree + 1, basix.LagrangeVariant.legendre
         )
@@ -123,6 +196,14 @@ class RaviartThomas:
     def solve(self, basis: Array, weights: Array, C: Array, affine: bool, b: Array) -> Array:
         """M_q^-1 b."""
         return np.linalg.solve(self.mass(basis, weights, C), b)
+
+    def inverse(self, M_q: Array) -> Array:
+        """M_q^-1."""
+        return np.linalg.inv(M_q)
+
+    def of_strain(self, strain: Array) -> Array:
+        """The components of D u in the order of the flux: (cells, points, a)."""
+        return strain
 
 
 def basix_volume(cell: basix.CellType) -> float:
@@ -164,7 +245,7 @@ class Hybrid:
 
     Args:
         wave: The physics.
-        degree: k, the degree of displacement and trace.
+        degree: k, the degree of the displacement.
         flux: The space of the flux.
         tau: The stabilisation in each cell, or None.
     """
@@ -176,7 +257,8 @@ class Hybrid:
         self.components = wave.symbol.shape[1]
         self.size = self.components * self.element.dim
         dim = wave.domain.dim
-        self.trace_element = None if dim == 1 else legendre(self.cells.facet_type, degree)
+        facet = self.cells.facet_type
+        self.trace_element = None if dim == 1 else legendre(facet, flux.trace_degree)
         functions = 1 if self.trace_element is None else self.trace_element.dim
         self.trace_components = dim - 1 if wave.tangential else self.components
         self.trace_size = self.trace_components * functions
@@ -230,7 +312,7 @@ class Hybrid:
             np.broadcast_to(points.inverse, (n, len(phi), cells.dim, cells.dim)),
             optimize=True,
         )
-        G = np.einsum("aij,cpfj->cpaif", wave.symbol, gradient, optimize=True)
+        G = np.einsum("aij,cpfj->cpaif", flux.symbol, gradient, optimize=True)
         G *= points.weights[:, :, None, None, None]
         basis = flux.basis(cells, points)
         b_u = flux.moments(basis, G.reshape(*G.shape[:3], -1))
@@ -282,21 +364,21 @@ class Hybrid:
         s_ul: Array,
         s_ll: Array,
     ) -> None:
-        wave, n = self.wave, len(cells)
+        symbol, n = self.flux.symbol, len(cells)
         points = cells.facet(k, self.quadrature)
         assert points.normals is not None
         phi = self.element.tabulate(0, points.X)[0, :, :, 0]
         eta = tables[cells.orientation(k)]  # (cells, points, l)
         w = points.weights
         p = len(phi)
-        at_normal = np.einsum("aij,cpj->cpai", wave.symbol, points.normals)  # D(n)
+        at_normal = np.einsum("aij,cpj->cpai", symbol, points.normals)  # D(n)
         at_normal = np.broadcast_to(at_normal, (n, p, *at_normal.shape[2:])) * w[:, :, None, None]
         frame = np.broadcast_to(F := self.frames(points), (n, p, *F.shape[2:]))
         basis = self.flux.basis(cells, points)
         G = at_normal[..., None] * phi[None, :, None, None, :]
-        b_u -= self.flux.moments(basis, G.reshape(n, p, len(wave.symbol), -1))
+        b_u -= self.flux.moments(basis, G.reshape(n, p, len(symbol), -1))
         G = np.einsum("cpai,cpti->cpat", at_normal, frame)[..., None] * eta[:, :, None, None, :]
-        b_l += self.flux.moments(basis, G.reshape(n, p, len(wave.symbol), -1))
+        b_l += self.flux.moments(basis, G.reshape(n, p, len(symbol), -1))
         if self.tau is None:
             return
         weights = w * self.tau[part, None]

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from dolfinx import fem
 
-from hamfem.discretization.broken import BrokenSpace, cell_function
+from hamfem.discretization.broken import BrokenSpace
 from hamfem.discretization.condensation import (
     CondensedSolver,
     TraceSolver,
@@ -30,9 +30,15 @@ from hamfem.discretization.condensation import (
     add_transposed,
     by_columns,
 )
-from hamfem.discretization.degree import checked_degree
+from hamfem.discretization.degree import check_simplices, checked_degree
 from hamfem.discretization.hybrid_stage import FluxBlocks, HybridFlow, hybrid_stage
-from hamfem.discretization.local import BrokenFlux, Hybrid, RaviartThomas, legendre
+from hamfem.discretization.local import (
+    BrokenFlux,
+    Hybrid,
+    RaviartThomas,
+    WeaklySymmetricStress,
+    legendre,
+)
 from hamfem.discretization.sampling import (
     FacetSamples,
     data_loads,
@@ -46,6 +52,7 @@ from hamfem.flow import Half
 from hamfem.loads import Loads
 from hamfem.physics.boundary import Clamped, Free, Impedance
 from hamfem.physics.data import MissingDerivativeError
+from hamfem.physics.elastic import Elastic
 from hamfem.physics.wave import Wave
 from hamfem.solvers import Solve
 from hamfem.stage import Stage
@@ -62,16 +69,26 @@ def mixed(wave: Wave, degree: int) -> FirstOrder:
         wave: The physics.
         degree: k, at least 0.
     """
-    k = checked_degree(degree)
-    cell = basix.CellType[wave.domain.cell]
-    flux: Any = BrokenFlux(cell, k + 1, 1) if wave.domain.dim == 1 else RaviartThomas(cell, k)
-    hybrid = Hybrid(wave, k, flux, None)
+    hybrid = Hybrid(wave, checked_degree(degree), _flux(wave, degree), None)
     if not hybrid.cells.affine:
         raise ValueError(
             "the mixed method needs affine cells (triangles, tetrahedra, parallelograms), and some "
             "cell of the mesh is not: take hf.cg or hf.hdg."
         )
     return MixedSystem(hybrid)
+
+
+def _flux(wave: Wave, k: int) -> Any:
+    """The space of the flux that goes with P_k."""
+    cell = basix.CellType[wave.domain.cell]
+    if isinstance(wave, Elastic):
+        check_simplices(wave, "the mixed method")
+        return WeaklySymmetricStress(cell, k, wave.symbol)
+    if wave.domain.dim == 1:
+        flux = BrokenFlux(cell, k + 1, wave.symbol)
+        flux.trace_degree = k
+        return flux
+    return RaviartThomas(cell, k, wave.symbol)
 
 
 class MixedSystem(HybridFlow):
@@ -89,7 +106,7 @@ class MixedSystem(HybridFlow):
             self.trace if not wave.absorbing else Trace(wave.domain, size, clamped, wave.boundary)
         )
         self.wall = FacetSamples(hybrid, facet_pairs(wave.domain, walls))
-        self._Y = self.wall.mass(self.wall.impedance(wave))
+        self._Y = self.wall.mass(self.wall.impedance())
         q, v = ((self.cells * n, PETSc.DETERMINE) for n in (self.n_q, self.n))
         M_q = PETSc.Mat().createPython((q, q), _Local(self, blocks.M_q), comm=comm)
         B = PETSc.Mat().createPython((v, q), _Coupling(self), comm=comm)
@@ -190,7 +207,7 @@ class MixedSystem(HybridFlow):
                 response = partial(self._of_trace, samples, samples.mass())
                 loads += data_loads(condition.value, samples, response, derivative)
             elif isinstance(condition, Impedance):
-                Y = samples.mass(samples.impedance(self.hybrid.wave))
+                Y = samples.mass(samples.impedance())
                 loads += data_loads(condition.value, samples, partial(self._of_trace, samples, Y))
         return loads
 
@@ -360,19 +377,13 @@ class MixedSpace(BrokenSpace):
 
     def flux_moments(self, data: Data) -> Array:
         """(D u0, r) for every flux r, (cells, fluxes)."""
-        parts = [np.zeros((0, self.hybrid.flux.size))]
+        flux = self.hybrid.flux
+        parts = [np.zeros((0, flux.size))]
         for _, cells in self.hybrid.batches():
             points = cells.volume(self.quadrature)
-            C = self.wave.C.at(cells.cells, points.X, points.x)
-            q = data.flux(cells, points)
-            if C.ndim == 2:
-                strain = q / C[..., None]
-            else:
-                C = np.broadcast_to(C, (*q.shape, q.shape[-1]))
-                strain = np.linalg.solve(C, q[..., None])[..., 0]
-            basis = self.hybrid.flux.basis(cells, points)
+            strain = flux.of_strain(data.strain(cells, points))
             G = (strain * points.weights[..., None])[..., None]
-            parts.append(self.hybrid.flux.moments(basis, G)[..., 0])
+            parts.append(flux.moments(flux.basis(cells, points), G)[..., 0])
         return np.concatenate(parts)
 
     def lifts(self, t: float, derivative: int = 0) -> list[PETSc.Vec]:
@@ -386,12 +397,12 @@ class MixedSpace(BrokenSpace):
     # ------------------------------------------------------------ fields
 
     @cached_property
-    def _to_broken(self) -> tuple[Array, fem.FunctionSpace]:
-        """The map from fluxes to components in P_(k+1), which hold RT_k, and their space."""
-        degree = self.hybrid.degree + 1
+    def _to_broken(self) -> Array:
+        """The map from fluxes to components in P_(k+1), which hold RT_k."""
+        degree = self.hybrid.flux.degree
         element = legendre(self.hybrid.cells.type, degree)
         parts = []
-        components = len(self.wave.symbol)
+        components = len(self.hybrid.flux.symbol)
         for _, cells in self.hybrid.batches():
             points = cells.volume(2 * degree)
             phi = element.tabulate(0, points.X)[0, :, :, 0]
@@ -401,14 +412,7 @@ class MixedSpace(BrokenSpace):
             scaled *= basix.cell.volume(self.hybrid.cells.type)
             G = np.einsum("ab,cpf->cpabf", np.eye(components), scaled).reshape(n, p, components, -1)
             parts.append(np.swapaxes(self.hybrid.flux.moments(basis, G), 1, 2))
-        space = basix.ufl.blocked_element(
-            basix.ufl.element(
-                "Lagrange", self.domain.cell, degree,
-                lagrange_variant=basix.LagrangeVariant.legendre, discontinuous=True,
-            ),
-            shape=(components,),
-        )  # fmt: skip
-        return np.concatenate(parts), fem.functionspace(self.domain.mesh, space)
+        return np.concatenate(parts)
 
     def whole_flux(self, state: State) -> PETSc.Vec:
         """The flux with what is prescribed on free sides."""
@@ -423,25 +427,26 @@ class MixedSpace(BrokenSpace):
 
     def _primary(self, state: State, total: PETSc.Vec) -> dict[str, fem.Function]:
         system = self.system
-        to_broken, V_q = self._to_broken
-        q = np.matmul(to_broken, system.cellwise(total, system.n_q)[..., None])[..., 0]
-        q = q.reshape(len(q), len(self.wave.symbol), -1)
+        q = np.matmul(self._to_broken, system.cellwise(total, system.n_q)[..., None])[..., 0]
         velocity = system.cellwise(state.v, system.n)
-        return {"v": self.function(velocity, "v"), "q": cell_function(V_q, q, "q")}
+        return {"v": self.function(velocity, "v"), self.wave.flux_name: self.flux_function(q)}
 
     def fields(self, state: State) -> dict[str, fem.Function]:
-        """v, q, the u that belongs to q, and the postprocessed u_star and v_star in P_(k+1).
+        """v, the flux, the u that belongs to it, and of scalar waves the postprocessed ones.
 
-        With absorbing walls q does not determine a u, which is then left out.
+        With absorbing walls the flux does not determine a u, which is then left out.
         """
         system = self.system
         total = self.whole_flux(state)
-        result = self._primary(state, total)
+        result = self.with_derived(self._primary(state, total))
         if not self.wave.absorbing:
             u = system.cellwise(self.displacement(state), system.n)
             flux = system.cellwise(total, system.n_q)
             result["u"] = self.function(u, "u")
-            result["u_star"] = self.postprocessed.function(u, flux, "u_star")
+            if self.wave.scalar:
+                result["u_star"] = self.postprocessed.function(u, flux, "u_star")
+        if not self.wave.scalar:
+            return result
         # The flux of v is dq/dt.
         r, rate = system.new_q(), system.new_q()
         system._minus_transpose(state.v, r)

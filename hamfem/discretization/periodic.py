@@ -54,7 +54,9 @@ def identification(wave: Wave, V: fem.FunctionSpace) -> PETSc.Mat | None:
             "partner on the first."
         )
     rows = index_map.local_range[0] + np.arange(owned)
-    return assembled(comm, rows, number, np.ones(owned), owned, masters)
+    bs = V.dofmap.index_map_bs
+    rows, columns = ((n[:, None] * bs + np.arange(bs)).ravel() for n in (rows, number))
+    return assembled(comm, rows, columns, np.ones(owned * bs), owned * bs, masters * bs)
 
 
 def _dofs(V: fem.FunctionSpace, dim: int, facets: Any) -> Any:

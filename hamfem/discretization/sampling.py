@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from petsc4py import PETSc
 
+import basix
 import numpy as np
 import numpy.typing as npt
 import ufl
@@ -17,8 +19,8 @@ from hamfem.discretization.trace import facets_of_cells
 from hamfem.domain import Domain
 from hamfem.loads import Load, SampledLoad
 from hamfem.physics.boundary import Periodic
-from hamfem.physics.coefficient import Coefficient, call, evaluate
-from hamfem.physics.data import Amplitude, Data, Sampled, Separated
+from hamfem.physics.coefficient import call, evaluate
+from hamfem.physics.data import Amplitude, Data, Sampled, Separated, vector
 from hamfem.physics.wave import Wave
 
 Array = npt.NDArray[Any]
@@ -30,19 +32,28 @@ def facet_pairs(domain: Domain, facets: npt.NDArray[np.int32]) -> npt.NDArray[np
     return np.argwhere(np.isin(table, facets)).astype(np.int32)
 
 
-def sample(
-    f: Any, domain: Domain, cells: npt.NDArray[np.int32], points: Points, what: str
-) -> Array:
-    """A number, callable or UFL expression at the points: shape (cells, points)."""
+def sample(f: Any, wave: Wave, cells: npt.NDArray[np.int32], points: Points, what: str) -> Array:
+    """A number or vector, callable or UFL expression like u at the points: (cells, points, i)."""
+    shape = (*points.x.shape[:2], wave.components)
     if isinstance(f, ufl.core.expr.Expr):
-        return evaluate(f, domain, cells, points.X)
+        if f.ufl_shape != wave.shape:
+            raise ValueError(f"{what} has shape {f.ufl_shape} and must have {wave.shape}.")
+        return evaluate(f, wave.domain, cells, points.X).reshape(shape)
     if callable(f):
-        return call(f, points.x, what)
-    if isinstance(f, int | float | np.number) and np.isfinite(f):
-        return np.full(points.x.shape[:2], float(f))
-    raise TypeError(
-        f"{what} is a number, a callable x -> array or a UFL expression: {f!r} is none."
-    )
+        return call(f, points.x, what, wave.shape).reshape(shape)
+    return np.broadcast_to(constant(f, wave, what), shape)
+
+
+def constant(f: Any, wave: Wave, what: str) -> Array:
+    """A number, or as many numbers as u has components; 0 is a vector too."""
+    if isinstance(f, int | float | np.number) and np.isfinite(f) and (wave.scalar or f == 0):
+        return np.full(wave.components, float(f))
+    if isinstance(f, list | tuple | np.ndarray) and not wave.scalar:
+        if np.shape(f) == wave.shape:
+            return vector(f)
+        raise ValueError(f"{what} has shape {np.shape(f)} and must have {wave.shape}.")
+    kind = "a number" if wave.scalar else f"0, a vector of {wave.components} numbers"
+    raise TypeError(f"{what} is {kind}, a callable x -> array or a UFL expression: {f!r} is none.")
 
 
 class FacetPoints:
@@ -56,16 +67,22 @@ class FacetPoints:
         normals: The outward normals, (facets, points, dim).
     """
 
-    def __init__(self, domain: Domain, pairs: npt.NDArray[np.int32], degree: int) -> None:
+    def __init__(
+        self,
+        wave: Wave,
+        pairs: npt.NDArray[np.int32],
+        degree: int,
+        rule: basix.QuadratureType = basix.QuadratureType.default,
+    ) -> None:
         self.cells, self.facets = pairs[:, 0], pairs[:, 1]
-        self.domain = domain
+        domain, self.wave = wave.domain, wave
         own = Cells(domain)
         # For each facet of a cell: which of the facets here are that one, and their points.
         self.by_facet: list[tuple[Array, Cells, Points]] = []
         for f in range(own.facet_count):
             mine = np.flatnonzero(self.facets == f)
             cells = Cells(domain, own.cells[self.cells[mine]])
-            self.by_facet.append((mine, cells, cells.facet(f, degree)))
+            self.by_facet.append((mine, cells, cells.facet(f, degree, rule)))
         shape = (len(pairs), len(self.by_facet[0][2].X))
         self.x, self.weights = np.zeros((*shape, domain.dim)), np.zeros(shape)
         self.normals = np.zeros((*shape, domain.dim))
@@ -74,42 +91,44 @@ class FacetPoints:
             assert points.normals is not None
             self.normals[mine] = points.normals
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Of values like those of u at the points: (facets, points, components)."""
+        return (*self.weights.shape, self.wave.components)
+
     def values(self, f: Any) -> Array:
-        """A coefficient, number, callable or UFL expression at the points, (facets, points)."""
-        result = np.zeros(self.weights.shape)
+        """A number or vector, callable or UFL expression at the points."""
+        result = np.zeros(self.shape)
         for mine, cells, points in self.by_facet:
-            if isinstance(f, Coefficient):
-                result[mine] = f.at(cells.cells, points.X, points.x)
-            else:
-                result[mine] = sample(f, self.domain, cells.cells, points, "boundary data")
+            result[mine] = sample(f, self.wave, cells.cells, points, "boundary data")
         return result
 
-    def conductance(self, C: Coefficient) -> Array:
-        """How stiff the wall's normal direction is: n'C n at the points."""
-        result = np.zeros(self.weights.shape)
+    def impedance(self) -> Array:
+        """Y = sqrt(rho D(n)'C D(n)), a matrix at each point: (facets, points, i, i)."""
+        wave, n = self.wave, self.wave.components
+        squared = np.zeros((*self.weights.shape, n, n))
         for mine, cells, points in self.by_facet:
-            values = C.at(cells.cells, points.X, points.x)
-            if values.ndim == 4:
-                n = self.normals[mine]
-                C_n = np.broadcast_to(values, (*n.shape, n.shape[2]))
-                values = np.einsum("fpa,fpab,fpb->fp", n, C_n, n)
-            result[mine] = values
-        return result
-
-    def impedance(self, wave: Wave) -> Array:
-        """sqrt(rho n'C n) at the points."""
-        return np.sqrt(self.values(wave.rho) * self.conductance(wave.C))
+            rho, C = (c.at(cells.cells, points.X, points.x) for c in (wave.rho, wave.C))
+            D = np.einsum("aij,fpj->fpai", wave.symbol, self.normals[mine])
+            C_D = C[..., None, None] * D if C.ndim == 2 else np.matmul(C, D)
+            squared[mine] = rho[..., None, None] * np.matmul(np.swapaxes(D, 2, 3), C_D)
+        if n == 1:
+            return np.sqrt(squared)
+        values, vectors = np.linalg.eigh(squared)
+        roots = np.sqrt(np.maximum(values, 0.0))[..., None, :]
+        return np.matmul(vectors * roots, np.swapaxes(vectors, 2, 3))
 
     def call(self, g: Callable[[Any, float], Any], t: float) -> Array:
         """g(x, t) at the points."""
-        return call(lambda x: g(x, t), self.x, "boundary data")
+        values = call(lambda x: g(x, t), self.x, "boundary data", self.wave.shape)
+        return values.reshape(self.shape)
 
 
 class FacetSamples(FacetPoints):
     """Quadrature points on some facets, and moments against the trace basis."""
 
     def __init__(self, hybrid: Hybrid, pairs: npt.NDArray[np.int32]) -> None:
-        super().__init__(hybrid.wave.domain, pairs, hybrid.quadrature)
+        super().__init__(hybrid.wave, pairs, hybrid.quadrature)
         tables = hybrid.trace_tables()
         self.eta = np.zeros((len(pairs), *tables.shape[1:]))
         for f, (mine, cells, _) in enumerate(self.by_facet):
@@ -117,25 +136,31 @@ class FacetSamples(FacetPoints):
         self.size = hybrid.trace_size
 
     def moments(self, values: Array) -> Array:
-        """<values, eta>, shape (facets, size)."""
-        return np.einsum("fp,fpl->fl", self.weights * values, self.eta)
+        """<values, eta> for values (facets, points, i): shape (facets, size)."""
+        moments = np.einsum("fp,fpi,fpl->fil", self.weights, values, self.eta, optimize=True)
+        return moments.reshape(len(values), self.size)
 
-    def mass(self, values: Array | float = 1.0) -> Array:
-        """<values eta, eta>, shape (facets, size, size)."""
-        return np.einsum("fp,fpl,fpm->flm", self.weights * values, self.eta, self.eta)
+    def mass(self, Y: Array | None = None) -> Array:
+        """<Y eta, eta> for matrices Y at the points, 1 by default: (facets, size, size)."""
+        if Y is None:
+            Y = np.broadcast_to(np.eye(self.wave.components), (*self.shape, self.shape[2]))
+        Y = self.weights[..., None, None] * Y
+        mass = np.einsum("fpij,fpl,fpm->filjm", Y, self.eta, self.eta, optimize=True)
+        return mass.reshape(len(Y), self.size, self.size)
 
     def project(self, values: Array) -> Array:
-        """The trace that is nearest to the values, shape (facets, size)."""
+        """The trace that is nearest to the values (facets, points, i): shape (facets, size)."""
         if not len(values):
             return np.zeros((0, self.size))
         return np.linalg.solve(self.mass(), self.moments(values)[..., None])[..., 0]
 
     def from_cells(self, hybrid: Hybrid, u: Array) -> Array:
         """The trace nearest to the displacement of the cells, (facets, size)."""
-        values = np.zeros(self.weights.shape)
+        values = np.zeros(self.shape)
         for mine, _, points in self.by_facet:
             phi = hybrid.element.tabulate(0, points.X)[0, :, :, 0]
-            values[mine] = u[self.cells[mine]] @ phi.T
+            cells = u[self.cells[mine]].reshape(len(mine), self.wave.components, phi.shape[1])
+            values[mine] = np.einsum("fin,pn->fpi", cells, phi)
         return self.project(values)
 
     def _columns(self) -> Array:
@@ -196,7 +221,7 @@ def data_loads(
     Args:
         data: What is prescribed.
         samples: The points.
-        response: The load vector that belongs to values at the points, shape (facets, points).
+        response: The load vector that belongs to values at the points, (facets, points, i).
         derivative: Which time derivative of the data acts.
     """
     if isinstance(data, Separated):
@@ -204,12 +229,12 @@ def data_loads(
         return [Load(a.value, response(samples.values(data.shape)), a.antiderivative)]
     if isinstance(data, Sampled):
         g = data.derivative(derivative)
-        template = response(np.zeros(samples.weights.shape))
+        template = response(np.zeros(samples.shape))
         comm = template.comm.tompi4py()
-        count = samples.weights.size
+        count = math.prod(samples.shape)
         W = PETSc.Mat().createPython(
             (template.sizes, (count, comm.allreduce(count))),
-            Shell(lambda x: response(x.reshape(samples.weights.shape))),
+            Shell(lambda x: response(x.reshape(samples.shape))),
             comm=comm,
         )
         W.setUp()

@@ -13,7 +13,8 @@ import numpy.typing as npt
 import ufl
 
 from hamfem.discretization.geometry import Cells, Points
-from hamfem.physics.coefficient import call, evaluate
+from hamfem.discretization.sampling import constant, sample
+from hamfem.physics.coefficient import evaluate
 from hamfem.physics.wave import Wave
 
 Array = npt.NDArray[Any]
@@ -28,14 +29,14 @@ def check_start(start: str) -> None:
         raise ValueError(f"start is 'steady' or 'projection', not {start!r}.")
 
 
-def is_number(data: Any) -> bool:
-    """Whether the initial data are a finite number."""
-    return isinstance(data, int | float | np.number) and bool(np.isfinite(data))
+def is_constant(data: Any) -> bool:
+    """Whether the initial data are a number or a vector."""
+    return isinstance(data, int | float | np.number | list | tuple | np.ndarray)
 
 
 def is_zero(data: Any) -> bool:
-    """Whether the initial data are the number 0."""
-    return is_number(data) and data == 0
+    """Whether the initial data are 0."""
+    return is_constant(data) and not np.any(np.asarray(data))
 
 
 def far_shift(crossing: float) -> float:
@@ -103,7 +104,7 @@ def steady(system: Any, F: PETSc.Vec, crossing: float, solve: Any = None) -> PET
 
 
 class Data:
-    """Initial data on cells: values and the flux C D u at any reference points.
+    """Initial data on cells: the strain D u and the flux C D u at any reference points.
 
     A callable is interpolated in P_(degree) cell by cell before it is differentiated; a UFL
     expression is differentiated exactly.
@@ -112,41 +113,35 @@ class Data:
     def __init__(self, wave: Wave, data: Any, degree: int) -> None:
         self.wave, self.data, self.degree = wave, data, degree
         self.symbolic = isinstance(data, ufl.core.expr.Expr)
-        if not (self.symbolic or callable(data) or is_number(data)):
-            raise TypeError(
-                f"initial data are a callable x -> array, a UFL expression or a number: {data!r} "
-                "is none."
+        if self.symbolic and data.ufl_shape != wave.shape:
+            raise ValueError(
+                f"the initial data have shape {data.ufl_shape} and must have {wave.shape}."
             )
-        if self.symbolic and data.ufl_shape != ():
-            raise ValueError(f"initial data of a scalar wave have shape (), not {data.ufl_shape}.")
+        if not self.symbolic and not callable(data):
+            constant(data, wave, "each of the initial data")
 
-    def values(self, cells: Cells, points: Points) -> Array:
-        """The data at the points, (cells, points)."""
+    def strain(self, cells: Cells, points: Points) -> Array:
+        """D u at the points, (cells, points, components)."""
+        wave, d = self.wave, cells.dim
         if self.symbolic:
-            return evaluate(self.data, self.wave.domain, cells.cells, points.X)
-        if callable(self.data):
-            return call(self.data, points.x, "initial data")
-        return np.full(points.x.shape[:2], float(self.data))
+            return evaluate(wave.D(self.data), wave.domain, cells.cells, points.X)
+        if not callable(self.data):
+            return np.zeros((len(cells), len(points.X), len(wave.symbol)))
+        element = basix.create_element(
+            basix.ElementFamily.P, cells.type, self.degree, basix.LagrangeVariant.gll_warped
+        )
+        nodes = cells.at(element.points, np.ones(len(element.points)))
+        nodal = sample(self.data, wave, cells.cells, nodes, "initial data")
+        table = element.tabulate(1, points.X)[1 : 1 + d, :, :, 0]
+        reference = np.einsum("rpf,cfi->cpir", table, nodal, optimize=True)
+        inverse = np.broadcast_to(points.inverse, (*points.x.shape, d))
+        gradient = np.matmul(reference, inverse)  # (cells, points, i, j)
+        return np.einsum("aij,cpij->cpa", wave.symbol, gradient, optimize=True)
 
     def flux(self, cells: Cells, points: Points) -> Array:
         """C D u at the points, (cells, points, components)."""
-        wave, d = self.wave, cells.dim
-        if self.symbolic:
-            strain = evaluate(wave.D(self.data), wave.domain, cells.cells, points.X)
-        elif not callable(self.data):
-            return np.zeros((len(cells), len(points.X), len(wave.symbol)))
-        else:
-            element = basix.create_element(
-                basix.ElementFamily.P, cells.type, self.degree, basix.LagrangeVariant.gll_warped
-            )
-            nodes = cells.at(element.points, np.ones(len(element.points)))
-            nodal = call(self.data, nodes.x, "initial data")
-            table = element.tabulate(1, points.X)[1 : 1 + d, :, :, 0]
-            reference = np.einsum("rpf,cf->cpr", table, nodal, optimize=True)
-            inverse = np.broadcast_to(points.inverse, (*reference.shape, d))
-            gradient = np.einsum("cpr,cprj->cpj", reference, inverse)
-            strain = np.einsum("aij,cpj->cpa", wave.symbol, gradient)
-        C = wave.C.at(cells.cells, points.X, points.x)
+        strain = self.strain(cells, points)
+        C = self.wave.C.at(cells.cells, points.X, points.x)
         if C.ndim == 2:
             return C[..., None] * strain
         C = np.broadcast_to(C, (*strain.shape, strain.shape[-1]))

@@ -1,15 +1,8 @@
 """Quantities with a local conservation law d(density)/dt + div(flux) = 0, from the fields.
 
-With L = 1/2 q.C^-1 q - 1/2 rho v² and D = (d-1)/2 u + x.grad u + t v, for constant coefficients:
-
-    linear_momentum          rho v                 -q
-    energy                   kinetic + potential   -v q
-    pseudomomentum           rho v q               -q (x) q + L C
-    angular_pseudomomentum   x x (rho v q)         x x (flux of pseudomomentum)
-    dilation                 rho D v + t L         -D q + x L
-
-Walls change all but the first two by the flux through them. The finite elements conserve the first
-two exactly; the others are tracked, and are constant up to the order of the method.
+Which they are, the physics says. Walls change what they let through. The finite elements conserve
+the energy and the momenta of motions without strain exactly; the other quantities are tracked, and
+are constant up to the order of the method.
 """
 
 from __future__ import annotations
@@ -24,18 +17,19 @@ import ufl
 from dolfinx import fem
 
 from hamfem.dolfinx_versions import interpolation_points
+from hamfem.kernel import Kernel
 from hamfem.physics.boundary import Clamped
 from hamfem.physics.wave import Wave
 from hamfem.state import State
 
 
 class Tracked:
-    """Densities, fluxes and totals of a scalar wave.
+    """Densities, fluxes and totals.
 
     Args:
         wave: The physics.
-        fields: Functions v and q, and u where the discretization has it; their values are replaced
-            at each evaluation.
+        fields: The functions v, the flux, and u where the discretization has it; their values are
+            replaced at each evaluation.
         degree: Of the functions.
     """
 
@@ -44,7 +38,7 @@ class Tracked:
         self.mesh = wave.domain.mesh
         self.functions = {
             name: fem.Function(fields[name].function_space)
-            for name in ("u", "v", "q")
+            for name in ("u", "v", wave.flux_name)
             if name in fields
         }
         self.t = fem.Constant(self.mesh, 0.0)
@@ -52,35 +46,7 @@ class Tracked:
     @cached_property
     def expressions(self) -> dict[str, tuple[Any, Any]]:
         """Name -> density and flux, in UFL."""
-        wave, d, t = self.wave, self.wave.domain.dim, self.t
-        v, q = self.functions["v"], self.functions["q"]
-        rho, C = wave.rho.ufl(self.degree), wave.C.ufl(self.degree)
-        matrix = C if C.ufl_shape else C * ufl.Identity(d)
-        strain = wave.compliance(q, self.degree)
-        kinetic, potential = rho * v**2 / 2, ufl.inner(q, strain) / 2
-        L = potential - kinetic
-        x = ufl.SpatialCoordinate(self.mesh)
-        p, p_flux = rho * v * q, -ufl.outer(q, q) + L * matrix
-        result = {
-            "linear_momentum": (rho * v, -q),
-            "energy": (kinetic + potential, -v * q),
-            "pseudomomentum": (p, p_flux),
-        }
-        if d == 2:
-            turn = ufl.as_matrix([[0, 1], [-1, 0]])  # x.(turn p) = x_1 p_2 - x_2 p_1
-            result["angular_pseudomomentum"] = (
-                ufl.dot(x, turn * p),
-                ufl.dot(ufl.dot(x, turn), p_flux),
-            )
-        elif d == 3:
-            rows = [p_flux[:, j] for j in range(3)]
-            columns = [ufl.cross(x, row) for row in rows]
-            flux = ufl.as_matrix([[columns[j][i] for j in range(3)] for i in range(3)])
-            result["angular_pseudomomentum"] = (ufl.cross(x, p), flux)
-        if "u" in self.functions:
-            shift = (d - 1) / 2 * self.functions["u"] + ufl.dot(x, strain) + t * v
-            result["dilation"] = (rho * shift * v + t * L, -shift * q + x * L)
-        return result
+        return self.wave.densities(self.functions, self.t, self.degree)
 
     def update(self, fields: dict[str, fem.Function], t: float) -> None:
         """Take over the values of new fields."""
@@ -94,7 +60,7 @@ class Tracked:
         return {
             name: [fem.form(part * dx) for part in _components(density)]
             for name, (density, _) in self.expressions.items()
-            if name not in ("linear_momentum", "energy")
+            if name != "energy" and name not in self.wave.motions
         }
 
     def totals(self) -> dict[str, Any]:
@@ -158,33 +124,87 @@ class Tracking:
     wave: Wave
     system: Any
 
-    @property
-    def one(self) -> PETSc.Vec:
-        """The displacement 1."""
+    def motion(self, w: Any, new: Any) -> PETSc.Vec:
+        """The vector of a motion x -> array."""
         raise NotImplementedError
-
-    @cached_property
-    def M_one(self) -> PETSc.Vec:
-        """(rho 1, w)."""
-        x = self.one.duplicate()
-        self.system.mass(self.one, x)
-        return x
 
     @cached_property
     def clamped(self) -> bool:
         """Whether a side is clamped."""
         return bool(self.wave.domain.comm.allreduce(len(self.wave.facets(Clamped))))
 
-    def with_mean(self, x: PETSc.Vec, of: PETSc.Vec) -> PETSc.Vec:
-        """The same displacement, with the mean that a steady problem on a free body leaves open."""
-        if not self.clamped:
-            difference = of.dot(self.M_one) - x.dot(self.M_one)
-            x.axpy(difference / self.one.dot(self.M_one), self.one)
+    def _free(self, new: Any) -> list[PETSc.Vec]:
+        """The motions without strain that the boundary allows."""
+        if self.clamped:
+            return []
+        return [self.motion(w, new) for motions in self.wave.motions.values() for w in motions]
+
+    def rigid(self, M: PETSc.Mat) -> list[PETSc.Vec]:
+        """Those among them that nothing damps."""
+        return [] if self.wave.absorbing else self._free(M.createVecRight)
+
+    @cached_property
+    def free(self) -> Kernel | None:
+        """The motions that no wall forbids."""
+        motions = self._free(self.system.new_v)
+        return Kernel(motions, self.system.M) if motions else None
+
+    def with_rigid_part(self, x: PETSc.Vec, of: PETSc.Vec) -> PETSc.Vec:
+        """The same displacement, with the motion that a steady problem on a free body leaves open.
+
+        It is that of another displacement: (rho x, w) = (rho of, w).
+        """
+        if self.free is not None:
+            difference = of.copy()
+            difference.axpy(-1.0, x)
+            x.maxpy(np.asarray(difference.mDot(self.free.MW)), self.free.W)
         return x
 
+    @cached_property
+    def _momenta(self) -> dict[str, list[PETSc.Vec]]:
+        """(rho w, .) for the motions w."""
+        result: dict[str, list[PETSc.Vec]] = {}
+        for name, motions in self.wave.motions.items():
+            result[name] = []
+            for w in motions:
+                x = self.motion(w, self.system.new_v)
+                Mx = x.duplicate()
+                self.system.mass(x, Mx)
+                result[name].append(Mx)
+        return result
+
     def invariants(self, state: State) -> dict[str, Any]:
-        """The linear momentum (rho v, 1) and the tracked quantities."""
-        return {"linear_momentum": float(state.v.dot(self.M_one)), **self.track(state).totals()}
+        """The momenta (rho v, w) of motions w without strain, and the tracked quantities."""
+        momenta: dict[str, Any] = {}
+        for name, vectors in self._momenta.items():
+            values = np.asarray(state.v.mDot(vectors))
+            momenta[name] = float(values[0]) if len(values) == 1 else values
+        return {**momenta, **self.track(state).totals()}
+
+    def with_derived(self, fields: dict[str, fem.Function]) -> dict[str, fem.Function]:
+        """The fields and what the physics derives from them, by interpolation."""
+        result = dict(fields)
+        for name, (f, expression) in self._derived(fields).items():
+            f.interpolate(expression)
+            result[name] = fem.Function(f.function_space, name=name)
+            result[name].x.array[:] = f.x.array
+        return result
+
+    def _derived(self, fields: dict[str, fem.Function]) -> dict[str, Any]:
+        """Expressions of functions that hold the present values."""
+        if not hasattr(self, "_sources"):
+            self._sources = {n: fem.Function(f.function_space) for n, f in fields.items()}
+            self._expressions = {}
+            for name, expression in self.wave.derived(self._sources).items():
+                degree = _degree(fields[self.wave.flux_name])
+                V = fem.functionspace(
+                    self.wave.domain.mesh, ("Discontinuous Lagrange", degree, expression.ufl_shape)
+                )
+                compiled = fem.Expression(expression, interpolation_points(V.element))
+                self._expressions[name] = (fem.Function(V), compiled)
+        for name, source in self._sources.items():
+            source.x.array[:] = fields[name].x.array
+        return self._expressions
 
     def fields(self, state: State) -> dict[str, fem.Function]:
         """The fields of a state."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import ufl
 from dolfinx import fem
 
-from hamfem.dolfinx_versions import cell_nodes, geometry_degree
+from hamfem.dolfinx_versions import cell_nodes, geometry_degree, interpolation_points
 from hamfem.domain import Domain
 
 Array = npt.NDArray[Any]
@@ -108,7 +108,7 @@ class Coefficient:
             return np.broadcast_to(self.value, (len(cells), 1, *self.value.shape))
         if isinstance(self.value, ufl.core.expr.Expr):
             return evaluate(self.value, self.domain, cells, X)
-        return call(self.value, x, f"the {self.name}", (self.size, self.size))
+        return call(self.value, x, f"the {self.name}", (), (self.size, self.size))
 
     def ufl(self, degree: int) -> Any:
         """A UFL expression; a callable is interpolated by discontinuous P_degree."""
@@ -129,10 +129,25 @@ class Coefficient:
             blocks = f.x.array.reshape(-1, int(np.prod(shape)))
             dofs = f.function_space.dofmap.list[:, 0]
             blocks[dofs] = self._by_cell.reshape(len(self._by_cell), -1)
+        elif isinstance(self.value, ufl.core.expr.Expr):
+            points = interpolation_points(f.function_space.element)
+            f.interpolate(fem.Expression(self.value, points))
         else:
             f.interpolate(
                 lambda x: np.asarray(self.value(x), float).reshape(int(np.prod(shape)), -1)
             )
+        return f
+
+    def inverse_ufl(self, degree: int) -> Any:
+        """Its inverse as a UFL expression, interpolated where it is no simple one."""
+        if isinstance(self.value, np.ndarray):
+            inverse = np.linalg.inv(self.value) if self.value.ndim else 1 / self.value
+            return fem.Constant(self.domain.mesh, inverse)
+        if not self.is_matrix:
+            return 1 / self.ufl(degree)
+        f = self._function(0 if self.cellwise else degree)
+        blocks = f.x.array.reshape(-1, self.size, self.size)
+        blocks[:] = np.linalg.inv(blocks)
         return f
 
     def _check(self) -> None:
@@ -166,39 +181,51 @@ class Coefficient:
                 f"the {self.name} must be a positive {kind} everywhere and is {problems[0]}."
             )
 
-    def largest(self, cells: npt.NDArray[np.int32]) -> Array:
-        """Its largest value (of a matrix: eigenvalue) in each cell, by what it is in the middle."""
+    def middle(self, cells: npt.NDArray[np.int32]) -> Array:
+        """Its value in the middle of each of the cells, (cells,) or (cells, size, size)."""
         mesh, dim = self.domain.mesh, self.domain.dim
         X = reference_vertices(self.domain.cell).mean(axis=0, keepdims=True)
         x = mesh.geometry.x[cell_nodes(mesh)[cells]][:, :, :dim].mean(axis=1, keepdims=True)
-        values = self.at(cells, X, x)[:, 0]
-        return values if values.ndim == 1 else np.linalg.eigvalsh(values)[:, -1]
+        return self.at(cells, X, x)[:, 0]
+
+    def bounds(self, cells: npt.NDArray[np.int32]) -> tuple[Array, Array]:
+        """Its smallest and largest value (of a matrix: eigenvalue) in the middle of each cell."""
+        values = self.middle(cells)
+        if values.ndim == 1:
+            return values, values
+        eigenvalues = np.linalg.eigvalsh(values)
+        return eigenvalues[:, 0], eigenvalues[:, -1]
+
+    def largest(self, cells: npt.NDArray[np.int32]) -> Array:
+        """Its largest value (of a matrix: eigenvalue) in each cell, by what it is in the middle."""
+        return self.bounds(cells)[1]
 
     def extreme(self, largest: bool) -> float:
         """Its largest or smallest value on the whole mesh."""
         count = self.domain.mesh.topology.index_map(self.domain.dim).size_local
-        values = self.largest(np.arange(count, dtype=np.int32))
+        low, high = self.bounds(np.arange(count, dtype=np.int32))
         if largest:
-            return self.domain.comm.allreduce(values.max(initial=0.0), MPI.MAX)
-        return self.domain.comm.allreduce(values.min(initial=np.inf), MPI.MIN)
+            return self.domain.comm.allreduce(high.max(initial=0.0), MPI.MAX)
+        return self.domain.comm.allreduce(low.min(initial=np.inf), MPI.MIN)
 
 
-def call(f: Any, x: Array, what: str, matrix: tuple[int, ...] = ()) -> Array:
-    """F at the points x, shape (cells, points, dim): numbers, or arrays of the shape `matrix`."""
+def call(f: Any, x: Array, what: str, *shapes: tuple[int, ...]) -> Array:
+    """F at the points x, (cells, points, dim): arrays of one of the shapes, () for numbers."""
     cells, points, dim = x.shape
-    padded = np.zeros((3, cells * points))
+    n = cells * points
+    padded = np.zeros((3, n))
     padded[:dim] = x.reshape(-1, dim).T
     values = np.asarray(f(padded), dtype=float)
-    if values.ndim == 0:
-        values = np.broadcast_to(values, cells * points)
-    if values.shape in ((cells * points,), (1, cells * points)):
-        return values.reshape(cells, points)
-    if matrix and values.shape == (*matrix, cells * points):
-        return np.moveaxis(values, -1, 0).reshape(cells, points, *matrix)
-    wanted = f"({cells * points},)" + (f" or {(*matrix, cells * points)}" if matrix else "")
+    if () in shapes and values.ndim == 0:
+        values = np.broadcast_to(values, n)
+    if () in shapes and values.shape == (1, n):
+        values = values[0]
+    for shape in shapes:
+        if values.shape == (*shape, n):
+            return np.moveaxis(values, -1, 0).reshape(cells, points, *shape)
+    wanted = " or ".join(str((*shape, n)) for shape in shapes)
     raise ValueError(
-        f"{what} must return an array of shape {wanted} for {cells * points} points and returned "
-        f"{values.shape}."
+        f"{what} must return an array of shape {wanted} for {n} points and returned {values.shape}."
     )
 
 

@@ -79,7 +79,7 @@ def _lambda(expression: Any, t: Any) -> Function:
 
 @dataclass(frozen=True, eq=False)
 class Separated:
-    """amplitude(t) x shape(x); the shape is a number, a callable x -> array or a UFL expression."""
+    """amplitude(t) x shape(x); the shape is a number or vector, a callable x -> array or UFL."""
 
     shape: Any
     amplitude: Amplitude
@@ -108,7 +108,8 @@ def data(value: Any) -> Data:
     """What a boundary condition prescribes.
 
     A number; (shape, amplitude); a sympy expression in x, y, z, t; a callable g(x, t), or a tuple
-    (g, dg/dt, d²g/dt²) of them. None and 0 prescribe nothing.
+    (g, dg/dt, d²g/dt²) of them. A vector is a list or an array of numbers, or a list or a Matrix of
+    sympy expressions. None and 0 prescribe nothing.
     """
     if value is None or (isinstance(value, int | float | np.number) and value == 0):
         return None
@@ -116,8 +117,12 @@ def data(value: Any) -> Data:
         return value
     if isinstance(value, int | float | np.number):
         return Separated(float(value), amplitude(1.0))
-    if isinstance(value, sympy.Expr):
+    if isinstance(value, sympy.Expr | sympy.MatrixBase):
         return _from_sympy(value)
+    if isinstance(value, list) and any(isinstance(v, sympy.Expr) for v in value):
+        return _from_sympy(sympy.Matrix(value))
+    if isinstance(value, list | np.ndarray):
+        return Separated(vector(value), amplitude(1.0))
     if isinstance(value, tuple):
         if len(value) == 3 and all(callable(f) for f in value):
             return Sampled(*value)
@@ -126,9 +131,20 @@ def data(value: Any) -> Data:
     if callable(value):
         return Sampled(value)
     raise TypeError(
-        f"a value is a number, (shape, amplitude), g(x, t) or a sympy expression: "
+        f"a value is a number or vector, (shape, amplitude), g(x, t) or a sympy expression: "
         f"{value!r} is none."
     )
+
+
+def vector(value: Any) -> Any:
+    """A list or array of numbers as an array."""
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        array = np.array(np.nan)
+    if array.ndim != 1 or not np.all(np.isfinite(array)):
+        raise ValueError(f"a vector is a list of finite numbers: {value!r} is none.")
+    return array
 
 
 def _from_sympy(value: Any) -> Sampled:
@@ -140,6 +156,9 @@ def _from_sympy(value: Any) -> Sampled:
     value = value.subs({s: sympy.Symbol(str(s)) for s in value.free_symbols})
 
     def function(expression: Any) -> Callable[[Any, float], Any]:
+        if isinstance(expression, sympy.MatrixBase):
+            parts = [function(e) for e in expression]
+            return lambda x, t: np.stack([part(x, t) for part in parts])
         f = sympy.lambdify(symbols, expression, "numpy")
         return lambda x, t: np.broadcast_to(f(x[0], x[1], x[2], t), x.shape[1:])
 

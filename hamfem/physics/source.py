@@ -14,7 +14,7 @@ class Source:
     """f(x, t) = amplitude(t) x shape(x), a force per volume.
 
     Attributes:
-        shape: A number, a callable x -> array, or a UFL expression.
+        shape: A number, a vector of numbers, a callable x -> array, or a UFL expression.
         amplitude: A number, a function of t, or a sympy expression in t.
     """
 

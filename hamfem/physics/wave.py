@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mpi4py import MPI
@@ -17,8 +16,10 @@ from hamfem.physics.boundary import Condition, Impedance, check, names
 from hamfem.physics.coefficient import Coefficient
 from hamfem.physics.source import Source
 
+Array = npt.NDArray[Any]
+Motion = Callable[[Array], Array]
 
-@dataclass(frozen=True, eq=False)
+
 class Wave:
     """rho d²u/dt² = -D*(C D u) + f with D given by its symbol; a physics is a subclass.
 
@@ -29,31 +30,66 @@ class Wave:
         symbol: D as a tensor (see hamfem.physics.operators), flux components first.
         rho: The density.
         C: The stiffness: a number or a matrix that acts on the flux components.
-        scalar: Whether u is a scalar; a vector has as many components as the symbol says.
+        shape: Of the values of u: () for a scalar, (d,) for a vector.
         tangential: Whether only the tangential part of u has a trace.
+        flux_name: What the field of the flux C D u is called.
     """
 
-    domain: Domain
-    boundary: Sequence[Condition] = ()
-    sources: Sequence[Source] = ()
-    symbol: npt.NDArray[np.float64] = field(init=False, repr=False)
-    rho: Coefficient = field(init=False, repr=False)
-    C: Coefficient = field(init=False, repr=False)
-    scalar: bool = field(init=False, repr=False, default=True)
-    tangential: bool = field(init=False, repr=False, default=False)
+    tangential = False
+    flux_name = "q"
 
-    def _check(self) -> None:
-        check(self.domain, self.boundary)
+    def __init__(
+        self,
+        domain: Domain,
+        boundary: Sequence[Condition],
+        sources: Sequence[Source],
+        symbol: npt.NDArray[np.float64],
+        rho: Coefficient,
+        C: Coefficient,
+        shape: tuple[int, ...],
+    ) -> None:
+        self.domain, self.boundary, self.sources = domain, tuple(boundary), tuple(sources)
+        self.symbol, self.rho, self.C, self.shape = symbol, rho, C, shape
+        check(domain, self.boundary)
         for source in self.sources:
             if not isinstance(source, Source):
                 raise TypeError(f"{source!r} is not a source: use hf.Source(shape, amplitude).")
+
+    @property
+    def components(self) -> int:
+        """The number of components of u."""
+        return self.symbol.shape[1]
+
+    @property
+    def scalar(self) -> bool:
+        """Whether u is a scalar."""
+        return self.shape == ()
+
+    @property
+    def motions(self) -> Mapping[str, Sequence[Motion]]:
+        """The motions w without strain, x -> array, by the name of their momenta (rho v, w)."""
+        return {}
+
+    def densities(self, fields: Mapping[str, Any], t: Any, degree: int) -> dict[str, Any]:
+        """Quantities with a local conservation law: name -> (density, flux), in UFL.
+
+        Args:
+            fields: The velocity v, the flux, and u where the discretization has it.
+            t: The time.
+            degree: Of the functions.
+        """
+        return {}
+
+    def derived(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """More fields for output, as UFL expressions of u, v and the flux."""
+        return {}
 
     def D(self, u: Any) -> Any:
         """D u as a UFL vector of flux components."""
         rows = []
         for row in self.symbol:
             terms = [
-                float(row[i, j]) * (u if self.scalar else u[i]).dx(int(j))
+                float(row[i, j]) * (u if self.scalar else u[int(i)]).dx(int(j))
                 for i, j in zip(*np.nonzero(row))
             ]
             rows.append(sum(terms[1:], terms[0]))
@@ -64,10 +100,14 @@ class Wave:
         C = self.C.ufl(degree)
         return C * strain if len(C.ufl_shape) == 0 else ufl.dot(C, strain)
 
-    def compliance(self, q: Any, degree: int) -> Any:
-        """C^-1 applied to a UFL vector of flux components."""
-        C = self.C.ufl(degree)
-        return q / C if len(C.ufl_shape) == 0 else ufl.dot(ufl.inv(C), q)
+    def flux_field(self, q: Any) -> Any:
+        """The UFL field whose divergence is the force, from the flux components: (D(n)'q)_i."""
+        d = self.domain.dim
+        rows = [
+            [sum(float(a) * q[i] for i, a in enumerate(self.symbol[:, c, j])) for j in range(d)]
+            for c in range(self.components)
+        ]
+        return ufl.as_vector(rows[0]) if self.scalar else ufl.as_matrix(rows)
 
     def facets(self, kind: type) -> npt.NDArray[np.int32]:
         """The facets on this rank, ghosts included, whose condition is of this kind."""

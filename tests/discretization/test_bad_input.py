@@ -129,11 +129,11 @@ def test_initial_data_of_the_wrong_kind(domain, name):
     system = METHODS[name](hf.Acoustic(domain), 2)
     x = ufl.SpatialCoordinate(domain.mesh)
     for half in ("u", "v"):
-        with refused(TypeError, "a number, a callable|callable x -> array, a UFL expression or a"):
+        with refused(TypeError, "a number, a callable x -> array or a UFL expression"):
             system.state(**{half: "bump"})
         with refused(ValueError, r"must return an array of shape .* and returned \(2, "):
             system.state(**{half: lambda x: x[:2]})
-        with refused(ValueError, r"shape \(\), not \(2,\)"):
+        with refused(ValueError, r"have shape \(2,\) and must have \(\)"):
             system.state(**{half: ufl.as_vector([x[0], x[1]])})
         with refused(ValueError, f"the initial {half}( or q)? is not finite"):
             system.state(**{half: lambda x: np.nan * x[0]})
@@ -186,7 +186,7 @@ def test_prescribed_displacements_without_derivatives(domain, name):
 def test_data_that_are_none(domain):
     import sympy
 
-    with refused(TypeError, r"a value is a number, \(shape, amplitude\), g\(x, t\) or a sympy"):
+    with refused(TypeError, r"a value is a number or vector, \(shape, amplitude\), g\(x, t\)"):
         hf.Clamped("left", value="sine")
     with refused(ValueError, r"depends on x, y, z and t and this one on \['w'\]"):
         hf.Clamped("left", value=sympy.Symbol("w"))

@@ -163,7 +163,7 @@ def test_bad_input_gives_one_sentence():
         with pytest.raises(ValueError, match="degree of at least 1"):
             hf.cg(hf.Acoustic(domain), degree)
     system = hf.cg(hf.Acoustic(domain), 1)
-    with pytest.raises(TypeError, match="callable x -> array, a UFL expression or a number"):
+    with pytest.raises(TypeError, match="a number, a callable x -> array or a UFL expression"):
         system.state(u="bump")
     with pytest.raises(ValueError, match="initial v is not finite"):
         system.state(v=lambda x: np.nan * x[0])

@@ -38,8 +38,10 @@ def launch(system, start="steady"):
 
 def momentum_scale(system, state):
     """|1|_M |v|_M, which the linear momentum is measured against."""
-    space = system.space
-    return np.sqrt(space.one.dot(space.M_one) * 2 * system.kinetic(state))
+    one = system.space.motion(lambda x: np.ones(x.shape[1]), system.new_v)
+    M_one = one.duplicate()
+    system.mass(one, M_one)
+    return np.sqrt(one.dot(M_one) * 2 * system.kinetic(state))
 
 
 STEPS = [1000, pytest.param(10_000, marks=pytest.mark.slow)]

@@ -54,7 +54,7 @@ def physics(name, domain, stiffness=None):
 
 def broken(wave, degree, tau=1.0):
     cells = wave.domain.mesh.topology.index_map(wave.domain.dim).size_local
-    flux = BrokenFlux(basix.CellType[wave.domain.cell], degree, len(wave.symbol))
+    flux = BrokenFlux(basix.CellType[wave.domain.cell], degree, wave.symbol)
     return Hybrid(wave, degree, flux, np.full(cells, tau))
 
 
@@ -168,7 +168,7 @@ def test_the_hybridised_mixed_method_is_the_classical_one(cell, n, degree, stiff
     clamped = walls if clamped == "all" else clamped
     wave = hf.Acoustic(domain, 1.5, stiffness)
     kind = basix.CellType[cell]
-    hybrid = Hybrid(wave, degree, RaviartThomas(kind, degree), None)
+    hybrid = Hybrid(wave, degree, RaviartThomas(kind, degree, wave.symbol), None)
     K, M = condensed(hybrid, clamped)
 
     V_q = fem.functionspace(domain.mesh, basix.ufl.element(
