@@ -46,12 +46,14 @@ def dissipative_hdg(wave: Wave, degree: int, tau: float | None = None) -> FirstO
     Args:
         wave: The physics.
         degree: k, at least 0; v and q converge with order k + 1.
-        tau: The stabilisation, by default the impedance sqrt(rho C) of the cell.
+        tau: The stabilisation, by default the impedance sqrt(rho C) of the cell, with the same C
+            as that of hf.hdg.
     """
-    hybrid = stabilised(
-        wave, degree, tau, lambda cells: np.sqrt(wave.rho.largest(cells) * wave.C.largest(cells))
-    )
-    return DissipativeSystem(hybrid, tau)
+
+    def impedance(cells: npt.NDArray[np.int32]) -> Array:
+        return np.sqrt(wave.rho.largest(cells) * wave.C.bounds(cells)[int(wave.scalar)])
+
+    return DissipativeSystem(stabilised(wave, degree, tau, impedance), tau)
 
 
 class DissipativeSystem(HybridFlow):

@@ -53,11 +53,13 @@ def hdg(wave: Wave, degree: int, tau: float | None = None) -> SecondOrder:
     Args:
         wave: The physics.
         degree: k, at least 0; u converges with order k + 1 and u_star with k + 2 for k >= 1.
-        tau: The stabilisation; by default the largest stiffness in the cell over the diameter of
-            the domain.
+        tau: The stabilisation; by default the stiffness in the cell over the diameter of the
+            domain: of scalar waves the largest one, of elastic waves the smallest, the shear's.
+            (With the largest, a nearly incompressible body would lock.)
     """
+    extreme = int(wave.scalar)
     return CondensedSystem(
-        stabilised(wave, degree, tau, lambda cells: wave.C.largest(cells) / wave.diameter)
+        stabilised(wave, degree, tau, lambda cells: wave.C.bounds(cells)[extreme] / wave.diameter)
     )
 
 
