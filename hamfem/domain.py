@@ -16,6 +16,7 @@ import numpy.typing as npt
 from dolfinx import io, la, mesh
 
 from hamfem import dolfinx_versions
+from hamfem.communicator import lasting
 from hamfem.errors import on_root
 
 # A facet between two ranks must see both its cells (interior-facet integrals, facet submeshes), so
@@ -55,7 +56,7 @@ class Domain:
     @property
     def comm(self) -> MPI.Comm:
         """The communicator of the mesh."""
-        return self.mesh.comm
+        return lasting(self.mesh.comm)
 
     @property
     def dim(self) -> int:

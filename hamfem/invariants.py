@@ -13,6 +13,7 @@ import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse as sp
 
+from hamfem.communicator import lasting
 from hamfem.integrators.method import Method, System
 from hamfem.integrators.newmark import Newmark
 from hamfem.integrators.partitioned import Partitioned
@@ -303,7 +304,7 @@ def _orthogonal(X: Any, M: PETSc.Mat) -> PETSc.Mat:
                 if not np.array_equal(np.sort(X), np.arange(n)):
                     raise ValueError(f"the array is no permutation of 0 to {n - 1}.")
                 X = sp.csr_matrix((np.ones(n), (np.arange(n), X)), shape=(n, n))
-        X = as_petsc(X, "X", M.comm.tompi4py())
+        X = as_petsc(X, "X", lasting(M.comm.tompi4py()))
     if X.size != (n, n):
         raise ValueError(f"X is {X.size[0]} x {X.size[1]} and the system has {n} unknowns.")
     difference = X.transposeMatMult(X)

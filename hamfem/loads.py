@@ -11,6 +11,7 @@ from petsc4py import PETSc
 import numpy as np
 import numpy.typing as npt
 
+from hamfem.communicator import lasting
 from hamfem.matrices import as_petsc, as_vector
 
 Numbers = Sequence[float] | npt.NDArray[np.float64]
@@ -56,7 +57,7 @@ class Loads:
             if isinstance(load, Load):
                 self._separated.append((load, as_vector(load.vector, template, "a load")))
             elif isinstance(load, SampledLoad):
-                W = as_petsc(load.W, "W of a load", template.comm.tompi4py())
+                W = as_petsc(load.W, "W of a load", lasting(template.comm.tompi4py()))
                 if W.size[0] != template.size:
                     raise ValueError(f"W has {W.size[0]} rows and the system {template.size}.")
                 self._sampled.append((load, W, W.createVecRight()))

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from hamfem.communicator import lasting
+
 # Up to this size, dense eigenvalues cost nothing.
 SMALL = 100
 
@@ -55,12 +57,12 @@ def gathered(A: PETSc.Mat) -> sp.csr_matrix:
     """All rows of a matrix, on every rank; for small ones."""
     indptr, indices, data = A.getValuesCSR()
     local = sp.csr_matrix((data, indices, indptr), shape=(len(indptr) - 1, A.size[1]))
-    return sp.vstack(A.comm.tompi4py().allgather(local), format="csr")
+    return sp.vstack(lasting(A.comm.tompi4py()).allgather(local), format="csr")
 
 
 def gathered_vector(x: PETSc.Vec) -> npt.NDArray[np.float64]:
     """All entries of a vector, on every rank; for small ones."""
-    return np.concatenate(x.comm.tompi4py().allgather(x.array.copy()))
+    return np.concatenate(lasting(x.comm.tompi4py()).allgather(x.array.copy()))
 
 
 def check_symmetric(A: PETSc.Mat, name: str) -> None:

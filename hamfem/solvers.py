@@ -15,6 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
 from hamfem import matrices
+from hamfem.communicator import lasting
 from hamfem.matrices import combination, gathered, nested
 
 Solve = Callable[[PETSc.Vec, PETSc.Vec], None]
@@ -123,14 +124,14 @@ def is_diagonal(A: PETSc.Mat) -> bool:
     first, last = A.getOwnershipRange()
     indptr, indices, _ = A.getValuesCSR()
     rows = np.repeat(np.arange(first, last), np.diff(indptr))
-    return bool(A.comm.tompi4py().allreduce(np.array_equal(rows, indices), MPI.LAND))
+    return bool(lasting(A.comm.tompi4py()).allreduce(np.array_equal(rows, indices), MPI.LAND))
 
 
 def inverse_blocks(M: PETSc.Mat) -> PETSc.Mat | None:
     """The inverse of a block-diagonal matrix, or None if M is not one with small blocks."""
     if M.getType() not in (PETSc.Mat.Type.SEQAIJ, PETSc.Mat.Type.MPIAIJ):
         return None
-    comm = M.comm.tompi4py()
+    comm = lasting(M.comm.tompi4py())
     first, last = M.getOwnershipRange()
     n = last - first
     indptr, indices, data = M.getValuesCSR()

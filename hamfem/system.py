@@ -23,6 +23,7 @@ from petsc4py import PETSc
 import numpy as np
 
 from hamfem import stability
+from hamfem.communicator import lasting
 from hamfem.flow import Half
 from hamfem.kernel import Kernel
 from hamfem.loads import Load, Loads, SampledLoad
@@ -74,7 +75,7 @@ class _System:
     @property
     def comm(self) -> MPI.Comm:
         """The communicator."""
-        return self.M.comm.tompi4py()
+        return lasting(self.M.comm.tompi4py())
 
     @cached_property
     def _work(self) -> tuple[PETSc.Vec, PETSc.Vec]:

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from dolfinx import fem
 
+from hamfem.communicator import lasting
 from hamfem.discretization.assembly import assembled, block_diagonal, cell_mass, offset
 from hamfem.discretization.hdg import CondensedSystem, hdg, stabilised
 from hamfem.discretization.hybrid_stage import FluxBlocks, HybridFlow, hybrid_stage
@@ -150,7 +151,7 @@ def _facet_blocks(G: PETSc.Mat, size: int) -> PETSc.Mat:
     rows = first + np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
     keep = rows // size == indices // size
     n = len(indptr) - 1
-    return assembled(G.comm.tompi4py(), rows[keep], indices[keep], data[keep], n)
+    return assembled(lasting(G.comm.tompi4py()), rows[keep], indices[keep], data[keep], n)
 
 
 class DissipativeSpace(MixedSpace):

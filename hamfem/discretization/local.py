@@ -133,7 +133,7 @@ class WeaklySymmetricStress(BrokenFlux):
         return A + largest[..., None, None] * (self._skew.T @ self._skew)
 
     def asymmetry(self, q: Array) -> Array:
-        """The moments b_r'q of the skew part against P_k, in an orthonormal basis: (cells, r)."""
+        """The skew part of q in P_k, in the orthonormal basis of the reference cell: (cells, r)."""
         # The basis is hierarchical: its first functions span P_k.
         shaped = q.reshape(len(q), self.components, -1)[:, :, : self.rotations]
         return np.einsum("ma,caf->cmf", self._skew, shaped).reshape(len(q), -1)

@@ -37,6 +37,7 @@ from hamfem.discretization.local import (
     Hybrid,
     RaviartThomas,
     WeaklySymmetricStress,
+    basix_volume,
     legendre,
 )
 from hamfem.discretization.sampling import (
@@ -352,6 +353,22 @@ class MixedSpace(BrokenSpace):
         system.flux(w, change)
         q.axpy(1.0, change)
         return State(q, velocity)
+
+    def invariants(self, state: State) -> dict[str, Any]:
+        """The momenta, the tracked quantities and, of a weakly symmetric stress, its asymmetry."""
+        result = super().invariants(state)
+        flux = self.hybrid.flux
+        if isinstance(flux, WeaklySymmetricStress):
+            skew = flux.asymmetry(self.system.cellwise(state.q, self.system.n_q))
+            squared = float((self._volumes[:, None] * skew**2).sum())
+            result["asymmetry"] = float(np.sqrt(self.domain.comm.allreduce(squared)))
+        return result
+
+    @cached_property
+    def _volumes(self) -> Array:
+        """The volumes of the cells, that of the reference cell being 1."""
+        reference = basix_volume(self.hybrid.cells.type)
+        return self.hybrid.cells.volume(0).weights.sum(axis=1) / reference
 
     def displacement(self, state: State) -> PETSc.Vec:
         """The u whose flux is q, where the boundary allows; free bodies get the one of mean 0.

@@ -233,7 +233,7 @@ class ClampedNodes:
         self.at(0.0, derivative)  # says at once if a derivative is missing
         n = int(np.count_nonzero(self.dofs < owned))
         own = np.flatnonzero(self.dofs < owned)
-        comm = self.V.mesh.comm
+        comm = self.wave.domain.comm
 
         def from_own(x: Array) -> PETSc.Vec:
             values = np.zeros(len(self.dofs))

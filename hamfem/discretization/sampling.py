@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import ufl
 
+from hamfem.communicator import lasting
 from hamfem.discretization.geometry import Cells, Points
 from hamfem.discretization.local import Hybrid
 from hamfem.discretization.trace import facets_of_cells
@@ -230,7 +231,7 @@ def data_loads(
     if isinstance(data, Sampled):
         g = data.derivative(derivative)
         template = response(np.zeros(samples.shape))
-        comm = template.comm.tompi4py()
+        comm = lasting(template.comm.tompi4py())
         count = math.prod(samples.shape)
         W = PETSc.Mat().createPython(
             (template.sizes, (count, comm.allreduce(count))),

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from dolfinx import fem
 
 from hamfem import kernels
+from hamfem.communicator import lasting
 from hamfem.dolfinx_versions import cell_nodes
 
 Floats = npt.NDArray[np.float64]
@@ -126,7 +127,7 @@ class _Operator:
     """
 
     def __init__(self, V: fem.FunctionSpace, kappa: Floats, constrained: Integers) -> None:
-        comm = V.mesh.comm
+        comm = lasting(V.mesh.comm)
         for words in comm.allgather(_complaint(V, kappa)):
             if words:
                 raise ValueError(words)

@@ -16,6 +16,7 @@ import numpy as np
 import ufl
 from dolfinx import fem
 
+from hamfem.communicator import lasting
 from hamfem.dolfinx_versions import interpolation_points
 from hamfem.kernel import Kernel
 from hamfem.physics.boundary import Clamped
@@ -81,7 +82,7 @@ class Tracked:
         return self._assembled(self._wall_forms)
 
     def _assembled(self, forms: dict[str, list[Any]]) -> dict[str, Any]:
-        comm = self.mesh.comm
+        comm = lasting(self.mesh.comm)
         result: dict[str, Any] = {}
         for name, parts in forms.items():
             values = np.array([fem.assemble_scalar(form) for form in parts])

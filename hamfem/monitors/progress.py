@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from mpi4py import MPI
 
+from hamfem.communicator import lasting
 from hamfem.monitors.history import Balance
 from hamfem.state import State
 
@@ -74,7 +75,7 @@ class Progress:
     # ------------------------------------------------------------ the same on every rank
 
     def _begin(self, state: State) -> None:
-        comm = self.system.comm if self.system is not None else state.q.comm.tompi4py()
+        comm = self.system.comm if self.system is not None else lasting(state.q.comm.tompi4py())
         self._comm = comm
         self._t0, self._step0 = (
             (state.t, state.step)

@@ -77,7 +77,7 @@ def rotated(C: npt.ArrayLike, rotation: npt.ArrayLike) -> Array:
     if R.ndim == 0 and dim == 2:
         R = np.array([[np.cos(R), -np.sin(R)], [np.sin(R), np.cos(R)]])
     if R.shape != (dim, dim) or np.abs(R @ R.T - np.eye(dim)).max() > 1e-10:
-        raise ValueError(f"a rotation is an orthogonal {dim} x {dim} matrix: {rotation!r} is none.")
+        raise ValueError(f"a rotation is an orthogonal {dim} x {dim} matrix, and this is none.")
     basis = symmetric_gradient(dim)  # orthonormal symmetric matrices
     Q = np.einsum("aij,ik,jl,bkl->ab", basis, R, R, basis)
     return Q @ C @ Q.T
