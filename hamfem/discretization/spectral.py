@@ -18,6 +18,7 @@ which takes lambda and mu where it is isotropic.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from mpi4py import MPI
@@ -47,17 +48,17 @@ void take(long n, const double *d, double *r, double *y);
 # Of the arrays dofs, plain, factors and D.
 TYPES = ("int[]", "unsigned char[]", "double[]", "double[]")
 CELLS = (basix.CellType.quadrilateral, basix.CellType.hexahedron)
-# How many cells are treated at once in the set-up: what is needed per cell is ten times what is kept.
-CHUNK = 4096
-# Relative to the largest entry at a point: round-off in C that is isotropic, or symmetric.
+# How many cells are treated at once in the set-up: a cell needs ten times what is kept of it.
+CHUNK = 1024
+# What counts as round-off in C that is isotropic, or symmetric, relative to its largest entry.
 ISOTROPIC, SYMMETRIC = 1e-14, 1e-12
 
 
 class SpectralStiffness:
     """K_ij = (C D phi_j, D phi_i) by Gauss-Lobatto quadrature at the nodes.
 
-    D = grad if V is scalar. For vectors D = eps, the symmetric gradient in Mandel's notation, in the
-    order of `hamfem.physics.operators.symmetric_gradient`.
+    D = grad if V is scalar. For vectors D = eps, the symmetric gradient in Mandel's notation, in
+    the order of `hamfem.physics.operators.symmetric_gradient`.
 
     Args:
         V: Lagrange elements on quadrilaterals or hexahedra, gll_warped (the default), of scalars or
@@ -158,7 +159,7 @@ class _Operator:
         macros = {"POINTS": len(points), "DIM": dim, "COMPONENTS": components}
         numbers = geometric_factors
         if components > 1:
-            isotropic = comm.allreduce(_isotropic(C), MPI.LAND)
+            isotropic = comm.allreduce(_invariant(C, _isotropic, ISOTROPIC), MPI.LAND)
             macros["ISOTROPIC"] = int(isotropic)
             numbers = isotropic_factors if isotropic else elastic_factors
         self.ffi, self.lib = kernels.load("spectral", DECLARATIONS, macros, comm)
@@ -220,9 +221,7 @@ class _Operator:
         self._r[constrained] = 1.0
         self._scatter.scatter(*self._back)
         self._scatter.scatter(self.r, self._x_ghosts)
-        found = np.flatnonzero(
-            np.concatenate([self._r[: self.owned], self._x_ghosts.array_r])
-        )
+        found = np.flatnonzero(np.concatenate([self._r[: self.owned], self._x_ghosts.array_r]))
         self._r[:] = self._beyond[:] = 0.0
         return found.astype(np.int32)
 
@@ -291,14 +290,14 @@ def jacobians(V: fem.FunctionSpace, cells: Integers) -> tuple[Floats, Floats]:
     return np.linalg.inv(J), w * np.abs(np.linalg.det(J))
 
 
-def geometric_factors(V: fem.FunctionSpace, kappa: Floats, cells: Integers) -> Floats:
-    """G_ab, a <= b, at the nodes of the given cells, of shape (cells, points, ab)."""
+def geometric_factors(V: fem.FunctionSpace, C: Floats, cells: Integers) -> Floats:
+    """G_ab, a <= b, of kappa = C at the nodes of the given cells, of shape (cells, points, ab)."""
     F, scale = jacobians(V, cells)
-    if kappa.ndim == 2:
-        scale = scale * kappa
+    if C.ndim == 2:
+        scale = scale * C
         right = F
     else:
-        right = F @ kappa
+        right = F @ C
     factors = [
         np.einsum("cpx,cpx,cp->cp", right[:, :, a], F[:, :, b], scale)
         for a, b in itertools.combinations_with_replacement(range(F.shape[-1]), 2)
@@ -330,14 +329,24 @@ def _lame(C: Floats) -> Floats:
     return np.stack([C[..., 0, 1], 0.5 * C[..., -1, -1]], axis=-1)
 
 
-def _isotropic(C: Floats) -> bool:
-    """Whether all of this rank's C are, to round-off."""
-    m = np.arange(C.shape[-1]) < {3: 2, 6: 3}[C.shape[-1]]
+def _isotropic(C: Floats) -> Floats:
+    """2 mu I + lambda m m' with the moduli of C."""
+    size = C.shape[-1]
+    m = np.arange(size) < {3: 2, 6: 3}[size]
+    moduli = _lame(C)[..., None, None]
+    return 2.0 * moduli[..., 1, :, :] * np.eye(size) + moduli[..., 0, :, :] * np.outer(m, m)
+
+
+def _transposed(C: Floats) -> Floats:
+    return np.swapaxes(C, -2, -1)
+
+
+def _invariant(C: Floats, image: Callable[[Floats], Floats], tolerance: float) -> bool:
+    """Whether C = image(C) at all points of this rank, relative to the largest entry at a point."""
     for first in range(0, len(C), CHUNK):
         part = C[first : first + CHUNK]
-        lame, mu = np.moveaxis(_lame(part), -1, 0)[..., None, None]
-        apart = np.abs(part - 2.0 * mu * np.eye(len(m)) - lame * np.outer(m, m))
-        if not np.all(apart <= ISOTROPIC * np.abs(part).max(axis=(2, 3), keepdims=True)):
+        apart = np.abs(part - image(part))
+        if not np.all(apart <= tolerance * np.abs(part).max(axis=(-2, -1), keepdims=True)):
             return False
     return True
 
@@ -361,17 +370,17 @@ def _complaint(V: fem.FunctionSpace, C: Floats, constrained: Integers) -> str:
     expected = (mesh.topology.index_map(dim).size_local, len(nodes))
     m = dim * (dim + 1) // 2 if vectors else dim
     trailing = ((m, m),) if vectors else ((), (m, m))
-    if C.shape[:1] != expected[:1] or C.shape[1:2] not in ((1,), expected[1:]) or (
-        C.shape[2:] not in trailing
+    if (
+        C.shape[:1] != expected[:1]
+        or C.shape[1:2] not in ((1,), expected[1:])
+        or C.shape[2:] not in trailing
     ):
         return (
             f"C has shape {C.shape} and must have {(*expected, m, m)}, a matrix for each node of "
             f"this rank's cells{'' if vectors else f', or {expected} for numbers'}."
         )
-    if C.ndim == 4:
-        apart = np.abs(C - np.swapaxes(C, 2, 3))
-        if not np.all(apart <= SYMMETRIC * np.abs(C).max(axis=(2, 3), keepdims=True)):
-            return "C must be symmetric at every node."
+    if C.ndim == 4 and not _invariant(C, _transposed, SYMMETRIC):
+        return "C must be symmetric at every node."
     dofs = components * (V.dofmap.index_map.size_local + V.dofmap.index_map.num_ghosts)
     if constrained.size and not 0 <= constrained.min() <= constrained.max() < dofs:
         return f"constrained dofs have local numbers from 0 to {dofs - 1}, ghosts included."
