@@ -14,21 +14,35 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
-from hamfem import matrices
+from hamfem import cholesky, matrices
+from hamfem.cholesky import Cholesky
 from hamfem.matrices import combination, gathered, nested
 
 Solve = Callable[[PETSc.Vec, PETSc.Vec], None]
 # Blocks up to this size are inverted and stored; a cubic hexahedron has 64.
 _LARGEST_BLOCK = 128
+_NOT_FACTORISED = (
+    "the matrix of {} could not be factorised: is the mass positive definite and the stiffness "
+    "semidefinite? ({})"
+)
 
 
 def solver(
     A: PETSc.Mat, prefix: str, definite: bool = True, P: PETSc.Mat | None = None
-) -> PETSc.KSP | DenseInverse:
-    """A solver of A x = r for symmetric A: small matrices are inverted, others `factorised`."""
+) -> PETSc.KSP | DenseInverse | Cholesky:
+    """A solver of A x = r for symmetric A: small matrices are inverted, others factorised.
+
+    On one rank a definite matrix has solves of its own (Cholesky), unless PETSc's options of this
+    prefix ask for something else; all others are `factorised` by PETSc.
+    """
     krylov = PETSc.Options(prefix).hasName("ksp_type")
     if A.size[0] <= matrices.SMALL and not krylov:
         return DenseInverse(A)
+    if definite and cholesky.applies(A) and not PETSc.Options(prefix).getAll():
+        try:
+            return Cholesky(A)
+        except ArithmeticError as error:
+            raise ValueError(_NOT_FACTORISED.format(prefix[:-1], error)) from None
     return factorised(A, prefix, definite, P)
 
 
@@ -73,8 +87,7 @@ def factorised(
         ksp.setUp()
     except PETSc.Error as error:
         raise ValueError(
-            f"the matrix of {prefix[:-1]} could not be factorised: is the mass positive definite "
-            f"and the stiffness semidefinite? (PETSc's error {error.ierr})"
+            _NOT_FACTORISED.format(prefix[:-1], f"PETSc's error {error.ierr}")
         ) from error
     return ksp
 
