@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from mpi4py import MPI
@@ -21,10 +22,6 @@ from hamfem.matrices import combination, gathered, nested
 Solve = Callable[[PETSc.Vec, PETSc.Vec], None]
 # Blocks up to this size are inverted and stored; a cubic hexahedron has 64.
 _LARGEST_BLOCK = 128
-_NOT_FACTORISED = (
-    "the matrix of {} could not be factorised: is the mass positive definite and the stiffness "
-    "semidefinite? ({})"
-)
 
 
 def solver(
@@ -39,10 +36,10 @@ def solver(
     if A.size[0] <= matrices.SMALL and not krylov:
         return DenseInverse(A)
     if definite and cholesky.applies(A) and not PETSc.Options(prefix).getAll():
-        try:
+        # With a negative coefficient of a method, A may be negative definite: CHOLMOD through PETSc
+        # takes LDL' where there is little fill, and otherwise says what is wrong.
+        with suppress(ArithmeticError):
             return Cholesky(A)
-        except ArithmeticError as error:
-            raise ValueError(_NOT_FACTORISED.format(prefix[:-1], error)) from None
     return factorised(A, prefix, definite, P)
 
 
@@ -87,7 +84,8 @@ def factorised(
         ksp.setUp()
     except PETSc.Error as error:
         raise ValueError(
-            _NOT_FACTORISED.format(prefix[:-1], f"PETSc's error {error.ierr}")
+            f"the matrix of {prefix[:-1]} could not be factorised: is the mass positive definite "
+            f"and the stiffness semidefinite? (PETSc's error {error.ierr})"
         ) from error
     return ksp
 
