@@ -44,29 +44,33 @@ class Factors:
     """Remembers the factorisations, to time their solves and count their entries."""
 
     def __init__(self) -> None:
-        self.ksps: list[PETSc.KSP] = []
+        self.made: list[tuple[Any, PETSc.Vec]] = []
         self.seconds = 0.0
-        factorised = solvers.factorised
+        solvers.factorised = self._remembered(solvers.factorised)
+        solvers.Cholesky = self._remembered(solvers.Cholesky)
 
-        def remembered(*args: Any, **options: Any) -> PETSc.KSP:
+    def _remembered(self, make: Any) -> Any:
+        def remembered(A: PETSc.Mat, *args: Any) -> Any:
             start = time.perf_counter()
-            ksp = factorised(*args, **options)
+            factor = make(A, *args)
             self.seconds += time.perf_counter() - start
-            self.ksps.append(ksp)
-            return ksp
+            self.made.append((factor, A.createVecRight()))
+            return factor
 
-        solvers.factorised = remembered
+        return remembered
 
     def solve(self) -> tuple[float, float]:
         """Seconds of a solve with the last one, and the bytes of its factor."""
-        if not self.ksps:
+        if not self.made:
             return 0.0, 0.0
-        ksp = self.ksps[-1]
-        A = ksp.getOperators()[0]
-        x, y = A.createVecs()
+        factor, x = self.made[-1]
+        y = x.duplicate()
         x.setRandom()
-        entries = ksp.getPC().getFactorMatrix().getInfo()["nz_used"]
-        return best(lambda: ksp.solve(x, y), 15), 8.0 * entries
+        if isinstance(factor, PETSc.KSP):
+            entries = factor.getPC().getFactorMatrix().getInfo()["nz_used"]
+        else:
+            entries = factor.entries
+        return best(lambda: factor.solve(x, y), 15), 8.0 * entries
 
 
 def best(work: Any, rounds: int) -> float:

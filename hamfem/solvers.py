@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from mpi4py import MPI
@@ -14,7 +15,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
-from hamfem import matrices
+from hamfem import cholesky, matrices
+from hamfem.cholesky import Cholesky
 from hamfem.communicator import lasting
 from hamfem.matrices import combination, gathered, nested
 
@@ -25,11 +27,19 @@ _LARGEST_BLOCK = 128
 
 def solver(
     A: PETSc.Mat, prefix: str, definite: bool = True, P: PETSc.Mat | None = None
-) -> PETSc.KSP | DenseInverse:
-    """A solver of A x = r for symmetric A: small matrices are inverted, others `factorised`."""
+) -> PETSc.KSP | DenseInverse | Cholesky:
+    """A solver of A x = r for symmetric A: small matrices are inverted, others factorised.
+
+    On one rank a definite matrix has solves of its own (Cholesky), unless PETSc's options of this
+    prefix ask for something else; all others are `factorised` by PETSc.
+    """
     krylov = PETSc.Options(prefix).hasName("ksp_type")
     if A.size[0] <= matrices.SMALL and not krylov:
         return DenseInverse(A)
+    if definite and cholesky.applies(A) and not PETSc.Options(prefix).getAll():
+        # CHOLMOD through PETSc takes LDL' where there is little fill, or says what is wrong.
+        with suppress(ArithmeticError):
+            return Cholesky(A)
     return factorised(A, prefix, definite, P)
 
 

@@ -141,7 +141,6 @@ class _Matrices:
         cells = Cells(self.wave.domain)
         X = self.samples.element.points
         C = self.wave.C.at(cells.cells, X, cells.at(X, np.ones(len(X))).x)
-        C = np.broadcast_to(C, (len(cells), len(X), *C.shape[2:]))
         kernel = SpectralStiffness(self.V, C, self.clamped if constrained else ())
         kernel.mat.getPythonContext().assembled = lambda: self.assembled_K(constrained)
         return kernel.mat

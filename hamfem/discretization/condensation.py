@@ -14,7 +14,7 @@ one solve for the trace, and products with small matrices.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numba
@@ -25,6 +25,7 @@ from hamfem.discretization.trace import Trace
 from hamfem.solvers import PairSolver, solver
 
 Array = npt.NDArray[Any]
+_BATCH = 512
 _OPTIONS = {"cache": True, "fastmath": {"reassoc", "contract", "nsz"}, "nogil": True}
 
 
@@ -142,16 +143,30 @@ class CondensedSolver:
     ) -> None:
         self.trace, self.M = trace, M
         self.c = c.real if not c.imag and not np.iscomplexobj(X[0]) else c
-        D, E, S, inverse = _condensed(M, X, self.c)
-        self.minus_D, self.E = by_columns(-D), by_columns(E)
-        self.inverse = inverse if loaded else None
-        self.dtype = E.dtype
+        cells, n, m = X[1].shape
+        self.dtype = np.result_type(M, *X, self.c)
+        # By columns; the inverse is symmetric.
+        self.minus_D = np.empty((cells, n, n), self.dtype)
+        self.E = np.empty((cells, m, n), self.dtype)
+        self.inverse = np.empty((cells, n, n), self.dtype) if loaded else None
+        S = np.empty((cells, m, m), self.dtype)
+        for part in _batches(cells):
+            D, E, S[part], inverse = _condensed(M[part], [x[part] for x in X], self.c)
+            np.negative(np.swapaxes(D, 1, 2), out=self.minus_D[part])
+            self.E[part] = np.swapaxes(E, 1, 2)
+            if self.inverse is not None:
+                self.inverse[part] = inverse
         neighbour = None
         if absolute is not None and np.iscomplexobj(S):
-            neighbour = _condensed(M, absolute[0], absolute[1])[2]
-        self.solve = TraceSolver(trace, S, neighbour)
+            neighbour = np.empty((cells, m, m))
+            for part in _batches(cells):
+                near = [x[part] for x in absolute[0]]
+                neighbour[part] = _condensed(M[part], near, absolute[1])[2]
+        # In a first-order system a negative coefficient of a method makes S negative definite.
+        self._negative = not np.iscomplexobj(S) and self.c < 0
+        self.solve = TraceSolver(trace, -S if self._negative else S, neighbour)
         self._r = np.zeros(trace.length, self.dtype)
-        self._y = np.empty(E.shape[:2], self.dtype)
+        self._y = np.empty((cells, n), self.dtype)
 
     def __call__(self, Q: Array, f: Array | None, g: Array | None, k: Array, m: Array) -> None:
         """Find k and m from Q, f, g; m must be 0 on the known facets, whose data are loads."""
@@ -164,12 +179,19 @@ class CondensedSolver:
             y += self.c * f
         self._r[:] = 0.0 if g is None else g
         add_to_trace(self.E, trace.slots, trace.size, y, self._r)
+        if self._negative:
+            np.negative(self._r, out=self._r)
         self.solve(self._r, m)
         k[:] = 0.0
         add_local(self.minus_D, Q, k)
         if f is not None:
             add_local(self.inverse, f, k)
         add_from_trace(self.E, trace.slots, trace.size, m, k)
+
+
+def _batches(cells: int) -> Iterator[slice]:
+    """The cells in batches whose matrices fit into the cache: no temporaries of all cells."""
+    return (slice(start, start + _BATCH) for start in range(0, cells, _BATCH))
 
 
 def _condensed(M: Array, X: Sequence[Array], c: complex) -> tuple[Array, Array, Array, Array]:
@@ -185,7 +207,7 @@ def _condensed(M: Array, X: Sequence[Array], c: complex) -> tuple[Array, Array, 
     E = -np.matmul(inverse, X_ul)
     S = X_ll + c * np.matmul(np.swapaxes(X_ul, 1, 2), E)
     S = (S + np.swapaxes(S, 1, 2)) / 2
-    return np.matmul(inverse, X_uu), E, S, np.ascontiguousarray(inverse)
+    return np.matmul(inverse, X_uu), E, S, inverse
 
 
 class CondensedStiffness:

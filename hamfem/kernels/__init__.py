@@ -12,7 +12,7 @@ import platform
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,15 @@ _loaded: dict[tuple[Path, str], tuple[Any, Any]] = {}
 
 
 def load(
-    name: str, declarations: str, macros: Mapping[str, int], comm: MPI.Comm
+    name: str,
+    declarations: str,
+    macros: Mapping[str, int],
+    comm: MPI.Comm,
+    libraries: Sequence[str] = (),
 ) -> tuple[cffi.FFI, Any]:
     """The library of `name`.c in this folder, compiled with the macros; collective.
+
+    It is linked with the `libraries`.
 
     Returns cffi's interface, for its pointers, and the library with the declared functions. Rank 0
     compiles; the others find the result, or compile on their own if their machine is another.
@@ -39,7 +45,7 @@ def load(
     for first in (True, False):
         if (comm.rank == 0) == first:
             try:
-                result = _library(name, declarations, macros)
+                result = _library(name, declarations, macros, libraries)
             except RuntimeError as error:
                 failure = error
         comm.barrier()
@@ -54,15 +60,18 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hamfem"
 
 
-def _library(name: str, declarations: str, macros: Mapping[str, int]) -> tuple[cffi.FFI, Any]:
+def _library(
+    name: str, declarations: str, macros: Mapping[str, int], libraries: Sequence[str]
+) -> tuple[cffi.FFI, Any]:
     source = Path(__file__).with_name(f"{name}.c")
     command = [*shlex.split(os.environ.get("CC") or "cc"), *FLAGS]
     command += [f"-D{macro}={value}" for macro, value in sorted(macros.items())]
-    identity = "\n".join([source.read_text(), *command, _processor()])
+    linked = [f"-l{library}" for library in libraries]
+    identity = "\n".join([source.read_text(), *command, *linked, _processor()])
     path = cache() / f"{name}_{hashlib.sha256(identity.encode()).hexdigest()[:24]}.so"
     if (path, declarations) not in _loaded:
         if not path.exists():
-            _compile(command, source, path)
+            _compile(command, source, linked, path)
         ffi = cffi.FFI()
         ffi.cdef(declarations)
         try:
@@ -72,7 +81,7 @@ def _library(name: str, declarations: str, macros: Mapping[str, int]) -> tuple[c
     return _loaded[path, declarations]
 
 
-def _compile(command: list[str], source: Path, path: Path) -> None:
+def _compile(command: list[str], source: Path, linked: list[str], path: Path) -> None:
     """Compile under a name of its own: nobody ever sees half a library, whoever else compiles."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,7 +94,10 @@ def _compile(command: list[str], source: Path, path: Path) -> None:
     os.close(handle)
     try:
         done = subprocess.run(
-            [*command, "-o", unfinished, str(source)], capture_output=True, text=True, check=False
+            [*command, "-o", unfinished, str(source), *linked],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode == 0:
             os.replace(unfinished, path)
