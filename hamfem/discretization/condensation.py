@@ -163,7 +163,7 @@ class CondensedSolver:
                 near = [x[part] for x in absolute[0]]
                 neighbour[part] = _condensed(M[part], near, absolute[1])[2]
         # In a first-order system a negative coefficient of a method makes S negative definite.
-        self._negative = not np.iscomplexobj(S) and self.c < 0
+        self._negative = not np.iscomplexobj(S) and c.real < 0
         self.solve = TraceSolver(trace, -S if self._negative else S, neighbour)
         self._r = np.zeros(trace.length, self.dtype)
         self._y = np.empty((cells, n), self.dtype)
