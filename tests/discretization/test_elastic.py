@@ -389,11 +389,13 @@ def test_lysmers_walls_let_plane_waves_out(name, k, way):
     domain = hf.box(COMM, (0, 0), (4, 0.5), (16, 2), cell_of(name, 2))
     walls = [hf.Impedance("left", "right"), hf.Periodic("bottom", "top")]
     wave = hf.Elastic(domain, RHO, LAM, MU, boundary=walls)
-    system = METHODS[name](wave, k)
+    # With the default tau, 0.35 here, jumps between cells keep 1e-2 of the energy for long on this
+    # mesh; 5e-4 on the next finer one.
+    system = hf.hdg(wave, k, 10.0) if name == "hdg" else METHODS[name](wave, k)
     pulse = hf.exact.bump((2.0,), 0.25)
-    # Projected velocities would leave Hamiltonian HDG with jumps that hardly travel.
-    start = "steady" if name == "hdg" else "projection"
-    state = system.state(u=0, v=lambda x: pulse(x[:1]) * np.eye(2)[way][:, None], start=start)
+    state = system.state(
+        u=0, v=lambda x: pulse(x[:1]) * np.eye(2)[way][:, None], start="projection"
+    )
     first = system.energy(state)
     slow = np.sqrt(MU / RHO)
     for state in hf.march(system, hf.Gauss(2), state, 0.02, 3.5 / slow):
