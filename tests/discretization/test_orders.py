@@ -21,7 +21,7 @@ BELOW = 0.3  # orders at these sizes are not yet smooth
 
 
 def box(n, cell):
-    dim = 3 if cell in ("tetrahedron", "hexahedron") else 2
+    dim = {"interval": 1, "triangle": 2, "quadrilateral": 2}.get(cell, 3)
     return hf.box(COMM, (0,) * dim, (1,) * dim, n, cell)
 
 
@@ -80,6 +80,23 @@ def expected_orders(name, k):
 
 
 STANDING = [
+    ("cg", "interval", 1, (8, 16)),
+    ("cg", "interval", 2, (6, 12)),
+    ("cg", "interval", 3, (4, 8)),
+    ("mixed", "interval", 0, (8, 16)),
+    ("mixed", "interval", 1, (8, 16)),
+    ("mixed", "interval", 2, (6, 12)),
+    ("mixed", "interval", 3, (4, 8)),
+    ("hdg", "interval", 1, (16, 32)),
+    ("hdg", "interval", 2, (8, 16)),
+    ("hdg", "interval", 3, (4, 8)),
+    ("dissipative_hdg", "interval", 1, (8, 16)),
+    ("dissipative_hdg", "interval", 2, (8, 16)),
+    ("cg", "triangle", 1, (8, 16)),
+    ("cg", "triangle", 2, (6, 12)),
+    ("cg", "triangle", 3, (4, 8)),
+    ("cg", "tetrahedron", 2, (3, 6)),
+    ("cg", "tetrahedron", 3, (2, 4)),
     ("hdg", "triangle", 1, (16, 32)),
     ("hdg", "triangle", 2, (6, 12)),
     ("hdg", "triangle", 3, (4, 8)),
@@ -87,7 +104,14 @@ STANDING = [
     ("mixed", "triangle", 1, (6, 12)),
     ("mixed", "triangle", 2, (4, 8)),
     ("mixed", "triangle", 3, (4, 8)),
+    ("mixed", "quadrilateral", 0, (8, 16)),
     ("mixed", "quadrilateral", 1, (4, 8)),
+    ("mixed", "quadrilateral", 2, (4, 8)),
+    ("mixed", "hexahedron", 0, (4, 8)),
+    ("mixed", "hexahedron", 1, (3, 6)),
+    ("mixed", "hexahedron", 2, (2, 4)),
+    ("hdg", "quadrilateral", 1, (16, 32)),
+    ("hdg", "quadrilateral", 2, (6, 12)),
     ("dissipative_hdg", "triangle", 1, (6, 12)),
     ("dissipative_hdg", "triangle", 2, (4, 8)),
     ("dissipative_hdg", "triangle", 3, (4, 8)),
