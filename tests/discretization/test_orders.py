@@ -21,7 +21,7 @@ BELOW = 0.3  # orders at these sizes are not yet smooth
 
 
 def box(n, cell):
-    dim = 3 if cell in ("tetrahedron", "hexahedron") else 2
+    dim = {"interval": 1, "triangle": 2, "quadrilateral": 2}.get(cell, 3)
     return hf.box(COMM, (0,) * dim, (1,) * dim, n, cell)
 
 
@@ -80,6 +80,23 @@ def expected_orders(name, k):
 
 
 STANDING = [
+    ("cg", "interval", 1, (8, 16)),
+    ("cg", "interval", 2, (6, 12)),
+    ("cg", "interval", 3, (4, 8)),
+    ("mixed", "interval", 0, (8, 16)),
+    ("mixed", "interval", 1, (8, 16)),
+    ("mixed", "interval", 2, (6, 12)),
+    ("mixed", "interval", 3, (4, 8)),
+    ("hdg", "interval", 1, (16, 32)),
+    ("hdg", "interval", 2, (8, 16)),
+    ("hdg", "interval", 3, (4, 8)),
+    ("dissipative_hdg", "interval", 1, (8, 16)),
+    ("dissipative_hdg", "interval", 2, (8, 16)),
+    ("cg", "triangle", 1, (8, 16)),
+    ("cg", "triangle", 2, (6, 12)),
+    ("cg", "triangle", 3, (4, 8)),
+    ("cg", "tetrahedron", 2, (3, 6)),
+    ("cg", "tetrahedron", 3, (2, 4)),
     ("hdg", "triangle", 1, (16, 32)),
     ("hdg", "triangle", 2, (6, 12)),
     ("hdg", "triangle", 3, (4, 8)),
@@ -87,7 +104,14 @@ STANDING = [
     ("mixed", "triangle", 1, (6, 12)),
     ("mixed", "triangle", 2, (4, 8)),
     ("mixed", "triangle", 3, (4, 8)),
+    ("mixed", "quadrilateral", 0, (8, 16)),
     ("mixed", "quadrilateral", 1, (4, 8)),
+    ("mixed", "quadrilateral", 2, (4, 8)),
+    ("mixed", "hexahedron", 0, (4, 8)),
+    ("mixed", "hexahedron", 1, (3, 6)),
+    ("mixed", "hexahedron", 2, (2, 4)),
+    ("hdg", "quadrilateral", 1, (16, 32)),
+    ("hdg", "quadrilateral", 2, (6, 12)),
     ("dissipative_hdg", "triangle", 1, (6, 12)),
     ("dissipative_hdg", "triangle", 2, (4, 8)),
     ("dissipative_hdg", "triangle", 3, (4, 8)),
@@ -100,13 +124,25 @@ STANDING = [
     ("hdg", "tetrahedron", 2, (4, 6)),
     ("mixed", "tetrahedron", 1, (3, 6)),
     ("dissipative_hdg", "tetrahedron", 1, (3, 6)),
-    pytest.param("hdg", "tetrahedron", 1, (8, 16), marks=SLOW),
+    pytest.param("hdg", "tetrahedron", 1, (6, 12), marks=SLOW),
+    pytest.param("hdg", "hexahedron", 1, (6, 12), marks=SLOW),
     pytest.param("mixed", "tetrahedron", 2, (3, 6), marks=SLOW),
     pytest.param("hdg", "triangle", 1, (32, 64), marks=SLOW),
     pytest.param("hdg", "triangle", 2, (12, 24), marks=SLOW),
     pytest.param("mixed", "triangle", 2, (12, 24), marks=SLOW),
     pytest.param("lumped", "hexahedron", 3, (4, 8), marks=SLOW),
 ]
+
+
+def duration(name, k):
+    """How long a standing wave is followed: about half a period, or two for HDG with k = 1.
+
+    There the error swings about the mode with a phase that moves with h, and the largest error of
+    half a period depends on where the swing stands. Orders of u_star on free tetrahedra: 3.0 to 3.1
+    at t = 0 (n = 4, 8, 16); of its maximum up to 0.32, 2.4 to 3.0, and up to 1.28, 3.2 to 3.4
+    (n = 4, 6, 8, 12).
+    """
+    return 1.28 if name == "hdg" and k == 1 else 0.32
 
 
 @pytest.mark.parametrize("walls", ["clamped", "free"])
@@ -123,7 +159,7 @@ def test_standing_waves(name, cell, k, sizes, walls):
         state = system.state(u=exact.u(0), v=exact.v(0))
         rows.append(
             errors(
-                system, hf.Gauss(3), state, 0.02, 0.32,
+                system, hf.Gauss(3), state, 0.02, duration(name, k),
                 lambda f, t, exact=exact: None if f == "q" else getattr(exact, f)(t),
             )
         )  # fmt: skip
