@@ -16,10 +16,18 @@ from dolfinx import fem
 
 from hamfem.discretization.local import Hybrid
 from hamfem.discretization.postprocess import Postprocessed
-from hamfem.discretization.sampling import FacetSamples, sample, source_load
+from hamfem.discretization.sampling import (
+    FacetPoints,
+    FacetSamples,
+    facet_pairs,
+    free_facets,
+    sample,
+    source_load,
+)
 from hamfem.discretization.start import INTERPOLATION, Data, check_start, is_zero, steady
 from hamfem.discretization.tracked import Tracking
 from hamfem.loads import Load
+from hamfem.physics.boundary import Free
 from hamfem.physics.data import MissingDerivativeError
 from hamfem.state import State
 
@@ -122,6 +130,17 @@ class BrokenSpace(Tracking):
             parts.append(F.reshape(n, self.hybrid.size))
         return np.concatenate(parts)
 
+    @cached_property
+    def free_walls(self) -> list[tuple[Any, FacetSamples]]:
+        """The sides without clamps and dampers, with the flux through them if one is prescribed."""
+        wave, domain = self.wave, self.domain
+        sides: list[tuple[Any, Any]] = [(None, free_facets(wave))]
+        sides += [(c.value, domain.facets(*c.names)) for c in wave.boundary if isinstance(c, Free)]
+        return [
+            (value, FacetSamples(self.hybrid, facet_pairs(domain, facets), self.quadrature))
+            for value, facets in sides
+        ]
+
     def state(self, system: Any, u: Any, v: Any, start: str) -> State:
         """Displacement and velocity by the steady problem, or by projection."""
         check_start(start)
@@ -139,21 +158,24 @@ class BrokenSpace(Tracking):
             return projected
         F = self.vector(self.steady_force(data), system.new_q)
         if system.massless:
-            system.set_wall(F, self._wall_flux(system.wall, data))
+            system.set_wall(F, system.wall.moments(self.wall_flux(system.wall, data)))
         loads.add([0.0], [1.0], F)
+        # Through free walls goes the flux of the data, whether or not it is the prescribed one.
+        for _, walls in self.free_walls:
+            F.axpy(1.0, system.flux_response(walls, self.wall_flux(walls, data)))
         if system.massless and self.free is not None:
             # The forces balance up to quadrature; what is left would push the body as a whole.
             F.maxpy(-np.asarray(F.mDot(self.free.W)), self.free.MW)
         x = steady(system, F, self.wave.slowest_crossing)
         return self.with_rigid_part(x, projected)
 
-    def _wall_flux(self, wall: FacetSamples, data: Data) -> Array:
-        """<q(n), eta> with q = C D u0 on absorbing walls."""
+    def wall_flux(self, wall: FacetPoints, data: Data) -> Array:
+        """The flux D(n)'C D u0 through walls, (facets, points, i)."""
         values = np.zeros(wall.shape)
         for mine, cells, points in wall.by_facet:
             q = data.flux(cells, points)
             values[mine] = np.einsum("cpa,aij,cpj->cpi", q, self.wave.symbol, wall.normals[mine])
-        return wall.moments(values)
+        return values
 
     # ------------------------------------------------------------ fields
 

@@ -185,10 +185,14 @@ class CondensedSystem(SecondOrder):
                 loads += data_loads(condition.value, samples, response, derivative)
         return loads
 
+    def flux_response(self, samples: FacetSamples, values: Array) -> PETSc.Vec:
+        """The force of a flux through facets, given at their points, on a system at rest."""
+        return self._response(None, samples, values)
+
     def boundary_loads(self, derivative: int) -> Loads | None:
-        """Of prescribed displacements and fluxes, or a derivative; None if that is not known."""
+        """Of prescribed displacements, or a derivative of them; None if that is not known."""
         try:
-            return Loads(self._boundary_loads(derivative, Clamped | Free), self.new_v())
+            return Loads(self._boundary_loads(derivative, Clamped), self.new_v())
         except MissingDerivativeError:
             return None
 

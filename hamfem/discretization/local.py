@@ -272,9 +272,9 @@ class Hybrid:
             part = slice(start, min(start + _BATCH, len(self.cells)))
             yield part, Cells(self.wave.domain, self.cells.cells[part])
 
-    def trace_tables(self) -> Array:
+    def trace_tables(self, degree: int) -> Array:
         """The trace basis at a facet's points, for each orientation: (orientations, points, l)."""
-        own = self.cells.own_coordinates(self.quadrature)
+        own = self.cells.own_coordinates(degree)
         if self.trace_element is None:
             return np.ones((1, 1, 1))
         return np.stack([self.trace_element.tabulate(0, s)[0, :, :, 0] for s in own])
@@ -294,7 +294,7 @@ class Hybrid:
 
     def blocks(self, with_mass: bool = False) -> Iterator[Blocks]:
         """The matrices of all cells, a batch at a time."""
-        tables = self.trace_tables()
+        tables = self.trace_tables(self.quadrature)
         for part, cells in self.batches():
             yield self._blocks(part, cells, tables, with_mass)
 

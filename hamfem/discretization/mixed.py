@@ -342,7 +342,7 @@ class MixedSpace(BrokenSpace):
         if is_zero(u) and not loads:
             return State(q, velocity)
         # K w = F + B q_D, q = q_D + F w with the flux F w of the displacement w
-        F = self.vector(self.steady_force(data), system.new_v)
+        F = self.vector(self.steady_force(data) + self._misfit(data), system.new_v)
         f, change = system.new_v(), system.new_q()
         system.B.mult(q, f)
         F.axpy(1.0, f)
@@ -369,6 +369,25 @@ class MixedSpace(BrokenSpace):
         """The volumes of the cells, that of the reference cell being 1."""
         reference = basix_volume(self.hybrid.cells.type)
         return self.hybrid.cells.volume(0).weights.sum(axis=1) / reference
+
+    def _misfit(self, data: Data) -> Array:
+        """<q(n) - g, w> on free sides with q = C D u0 and the prescribed flux g, (cells, size).
+
+        A flux of this space goes through free sides as prescribed. Where that of u0 does not, the
+        force is a layer at the wall, as it is for continuous elements. (Without it, an error of u0
+        of 60 % was measured, at all mesh sizes.)
+        """
+        F = np.zeros((self.system.cells, self.system.n))
+        for value, walls in self.free_walls:
+            values = self.wall_flux(walls, data)
+            if value is not None:
+                values = values - prescribed(value, walls, 0.0)
+            for mine, _, points in walls.by_facet:
+                phi = self.hybrid.element.tabulate(0, points.X)[0, :, :, 0]
+                weights = walls.weights[mine]
+                moments = np.einsum("cp,cpi,pf->cif", weights, values[mine], phi, optimize=True)
+                np.add.at(F, walls.cells[mine], moments.reshape(len(mine), self.system.n))
+        return F
 
     def displacement(self, state: State) -> PETSc.Vec:
         """The u whose flux is q, where the boundary allows; free bodies get the one of mean 0.

@@ -33,6 +33,16 @@ def facet_pairs(domain: Domain, facets: npt.NDArray[np.int32]) -> npt.NDArray[np
     return np.argwhere(np.isin(table, facets)).astype(np.int32)
 
 
+def free_facets(wave: Wave) -> npt.NDArray[np.int32]:
+    """The facets of the boundary that no condition names; own cells know all their neighbours."""
+    topology, dim = wave.domain.mesh.topology, wave.domain.dim
+    topology.create_connectivity(dim - 1, dim)
+    alone = np.diff(topology.connectivity(dim - 1, dim).offsets) == 1
+    for condition in wave.boundary:
+        alone[wave.domain.facets(*condition.names)] = False
+    return np.flatnonzero(alone).astype(np.int32)
+
+
 def sample(f: Any, wave: Wave, cells: npt.NDArray[np.int32], points: Points, what: str) -> Array:
     """A number or vector, callable or UFL expression like u at the points: (cells, points, i)."""
     shape = (*points.x.shape[:2], wave.components)
@@ -128,9 +138,12 @@ class FacetPoints:
 class FacetSamples(FacetPoints):
     """Quadrature points on some facets, and moments against the trace basis."""
 
-    def __init__(self, hybrid: Hybrid, pairs: npt.NDArray[np.int32]) -> None:
-        super().__init__(hybrid.wave, pairs, hybrid.quadrature)
-        tables = hybrid.trace_tables()
+    def __init__(
+        self, hybrid: Hybrid, pairs: npt.NDArray[np.int32], degree: int | None = None
+    ) -> None:
+        degree = hybrid.quadrature if degree is None else degree
+        super().__init__(hybrid.wave, pairs, degree)
+        tables = hybrid.trace_tables(degree)
         self.eta = np.zeros((len(pairs), *tables.shape[1:]))
         for f, (mine, cells, _) in enumerate(self.by_facet):
             self.eta[mine] = tables[cells.orientation(f)]
