@@ -264,7 +264,7 @@ def test_a_thrown_body_under_verlet(name, dim, k, material, steps):
 
 
 def test_a_momentum_that_nothing_corrects_drifts_with_round_off_only():
-    # Without the deflation of rigid motions: at most 1e-15 for each step, if the body is not thrown.
+    # Without the deflation of rigid motions: at most 1e-15 a step, if the body is not thrown.
     system = hf.hdg(hf.Elastic(box("hdg", 2, 3), RHO, LAM, MU), 1)
     state = system.state(u=0, v=hf.exact.LameMode(2, 1.0, MU, RHO).v(0))
     system.kernel = None
