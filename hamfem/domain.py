@@ -54,6 +54,11 @@ class Domain:
     boundaries: dict[str, int]
 
     @property
+    def own_cells(self) -> npt.NDArray[np.int32]:
+        """The numbers of the cells that this rank owns."""
+        return np.arange(self.mesh.topology.index_map(self.dim).size_local, dtype=np.int32)
+
+    @property
     def comm(self) -> MPI.Comm:
         """The communicator of the mesh."""
         return lasting(self.mesh.comm)

@@ -50,7 +50,7 @@ class Cells:
         self.domain, self.dim = domain, dim
         self.type = basix.CellType[domain.cell]
         if cells is None:
-            cells = np.arange(mesh.topology.index_map(dim).size_local, dtype=np.int32)
+            cells = domain.own_cells
         self.cells = cells
         self.nodes = mesh.geometry.x[cell_nodes(mesh)[cells]][:, :, :dim]
         self._map = basix.create_element(

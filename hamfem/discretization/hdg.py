@@ -73,11 +73,11 @@ def stabilised(
         k = checked_degree(degree, 1, "HDG methods of elastic waves")
     else:
         k = checked_degree(degree)
-    count = wave.domain.mesh.topology.index_map(wave.domain.dim).size_local
+    cells = wave.domain.own_cells
     if tau is None:
-        values = default(np.arange(count, dtype=np.int32))
+        values = default(cells)
     elif isinstance(tau, int | float | np.number) and np.isfinite(tau) and tau > 0:
-        values = np.full(count, float(tau))
+        values = np.full(len(cells), float(tau))
     else:
         raise ValueError(f"the stabilisation tau must be a positive number and is {tau!r}.")
     flux = BrokenFlux(basix.CellType[wave.domain.cell], k, wave.symbol)

@@ -153,7 +153,7 @@ class Coefficient:
     def _check(self) -> None:
         """Refuse what is not positive, at the vertices and the middle of each cell."""
         mesh, dim = self.domain.mesh, self.domain.dim
-        cells = np.arange(mesh.topology.index_map(dim).size_local, dtype=np.int32)
+        cells = self.domain.own_cells
         x = mesh.geometry.x[cell_nodes(mesh)[cells]][:, :, :dim]
         x = np.concatenate([x, x.mean(axis=1, keepdims=True)], axis=1)
         X = reference_vertices(self.domain.cell)
@@ -202,8 +202,7 @@ class Coefficient:
 
     def extreme(self, largest: bool) -> float:
         """Its largest or smallest value on the whole mesh."""
-        count = self.domain.mesh.topology.index_map(self.domain.dim).size_local
-        low, high = self.bounds(np.arange(count, dtype=np.int32))
+        low, high = self.bounds(self.domain.own_cells)
         if largest:
             return self.domain.comm.allreduce(high.max(initial=0.0), MPI.MAX)
         return self.domain.comm.allreduce(low.min(initial=np.inf), MPI.MIN)

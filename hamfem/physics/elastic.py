@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mpi4py import MPI
-
 import numpy as np
 import numpy.typing as npt
 import ufl
@@ -45,6 +43,11 @@ class Elastic(Wave):
     """
 
     flux_name = "stress"
+
+    @property
+    def isotropic(self) -> bool:
+        """Whether all directions are alike."""
+        return self.lam is not None
 
     def __init__(
         self,
@@ -180,32 +183,6 @@ class Elastic(Wave):
         deviator = sigma - ufl.tr(sigma) / 3 * ufl.Identity(3)
         return {"von_mises": ufl.sqrt(1.5 * ufl.inner(deviator, deviator))}
 
-    # ------------------------------------------------------------ speeds
-
-    def speeds(self) -> tuple[float, float]:
-        """The smallest and the largest speed of plane waves in the directions of a fine star."""
-        index_map = self.domain.mesh.topology.index_map(self.domain.dim)
-        cells = np.arange(index_map.size_local, dtype=np.int32)
-        slow, fast = self.cell_speeds(cells)
-        comm = self.domain.comm
-        return (
-            comm.allreduce(slow.min(initial=np.inf), MPI.MIN),
-            comm.allreduce(fast.max(initial=0.0), MPI.MAX),
-        )
-
-    def cell_speeds(self, cells: npt.NDArray[np.int32]) -> tuple[Array, Array]:
-        """The same in the middle of each of the cells."""
-        slow, fast = np.full(len(cells), np.inf), np.zeros(len(cells))
-        if not len(cells):
-            return slow, fast
-        C, rho = self.C.middle(cells), self.rho.middle(cells)
-        # An isotropic material has the same speeds in all directions.
-        for n in _star(self.domain.dim)[: 1 if self.lam is not None else None]:
-            values = np.linalg.eigvalsh(mandel.christoffel(C, np.broadcast_to(n, (len(C), len(n)))))
-            slow = np.minimum(slow, np.sqrt(values[:, 0] / rho))
-            fast = np.maximum(fast, np.sqrt(values[:, -1] / rho))
-        return slow, fast
-
 
 def _translation(e: Array) -> Motion:
     return lambda x: np.outer(e, np.ones(x.shape[1]))
@@ -220,19 +197,6 @@ def rotations(dim: int) -> list[Motion]:
         return lambda x: np.cross(e, x.T).T
 
     return [rotation(e) for e in np.eye(3)]
-
-
-def _star(dim: int) -> Array:
-    """Unit vectors in all directions, opposite ones left out."""
-    if dim == 2:
-        angle = np.linspace(0, np.pi, 36, endpoint=False)
-        return np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    i = np.arange(200) + 0.5  # Fibonacci's spiral on a half of the sphere
-    z = 1 - i / len(i)
-    angle = np.pi * (1 + np.sqrt(5)) * i
-    r = np.sqrt(1 - z * z)
-    star = np.stack([r * np.cos(angle), r * np.sin(angle), z], axis=1)
-    return np.concatenate([np.eye(3), star])
 
 
 # ---------------------------------------------------------------- parameters of every kind

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hamfem.physics.operators import symmetric_gradient
+from hamfem.physics.speeds import christoffel
 
 Array = npt.NDArray[np.float64]
 
@@ -102,13 +103,6 @@ def _solid(C: npt.ArrayLike) -> Array:
     return C
 
 
-def christoffel(C: npt.ArrayLike, direction: npt.ArrayLike) -> Array:
-    """D(n)'C D(n), whose eigenvalues are rho times the squared speeds of plane waves along n."""
-    C, n = np.asarray(C, float), np.asarray(direction, float)
-    D = np.einsum("aij,...j->...ai", symmetric_gradient(n.shape[-1]), n)
-    return np.einsum("...ai,...ab,...bj->...ij", D, C, D)
-
-
 def speeds(C: npt.ArrayLike, density: float, direction: Sequence[float]) -> tuple[Array, Array]:
     """The speeds of plane waves along a direction, the slowest first, and their polarisations.
 
@@ -116,5 +110,6 @@ def speeds(C: npt.ArrayLike, density: float, direction: Sequence[float]) -> tupl
         The speeds, and a matrix whose columns are the unit displacements.
     """
     n = np.asarray(direction, float)
-    values, vectors = np.linalg.eigh(christoffel(C, n / np.linalg.norm(n)))
+    symbol = symmetric_gradient(len(n))
+    values, vectors = np.linalg.eigh(christoffel(symbol, np.asarray(C), n / np.linalg.norm(n)))
     return np.sqrt(values / density), vectors

@@ -11,10 +11,12 @@ import numpy as np
 import numpy.typing as npt
 import ufl
 
+from hamfem.dolfinx_versions import cell_nodes
 from hamfem.domain import Domain
 from hamfem.physics.boundary import Condition, Impedance, check, names
 from hamfem.physics.coefficient import Coefficient
 from hamfem.physics.source import Source
+from hamfem.physics.speeds import slowest_and_fastest, star
 
 Array = npt.NDArray[Any]
 Motion = Callable[[Array], Array]
@@ -126,6 +128,46 @@ class Wave:
         comm.Allreduce(x.min(axis=0, initial=np.inf), lower, MPI.MIN)
         comm.Allreduce(x.max(axis=0, initial=-np.inf), upper, MPI.MAX)
         return float(np.linalg.norm(upper - lower))
+
+    @property
+    def isotropic(self) -> bool:
+        """Whether all directions are alike."""
+        return not self.C.is_matrix
+
+    def _cell_speeds(self) -> Array:
+        """The slowest and the fastest plane wave in the middle of each own cell, (2, cells)."""
+        cells = self.domain.own_cells
+        C, rho = self.C.middle(cells), self.rho.middle(cells)
+        directions = star(self.domain.dim)[: 1 if self.isotropic else None]
+        return slowest_and_fastest(self.symbol, C, rho, directions)
+
+    def speeds(self) -> tuple[float, float]:
+        """The slowest and the fastest plane wave: of an elastic body, shear and pressure waves."""
+        slow, fast = self._cell_speeds()
+        comm = self.domain.comm
+        return (
+            comm.allreduce(slow.min(initial=np.inf), MPI.MIN),
+            comm.allreduce(fast.max(initial=0.0), MPI.MAX),
+        )
+
+    def points_per_wavelength(self, frequency: float, degree: int) -> float:
+        """How many nodes of a polynomial degree the shortest wave has where the mesh is coarsest.
+
+        Its wavelength is that of the slowest wave; a cell counts by its longest diagonal. Waves
+        that travel far want 10 with degree 2, and 5 with degree 4.
+
+        Args:
+            frequency: In cycles per time.
+            degree: Of the elements.
+        """
+        if not frequency > 0:
+            raise ValueError(f"a frequency is a positive number: {frequency!r} is not one.")
+        mesh = self.domain.mesh
+        x = mesh.geometry.x[cell_nodes(mesh)[self.domain.own_cells]]
+        diagonals = np.linalg.norm(x[:, :, None] - x[:, None, :], axis=-1)
+        h = diagonals.max(axis=(1, 2)) if len(x) else np.ones(0)
+        points = self._cell_speeds()[0] / frequency * degree / h
+        return float(self.domain.comm.allreduce(points.min(initial=np.inf), MPI.MIN))
 
     @property
     def slowest_crossing(self) -> float:

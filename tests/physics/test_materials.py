@@ -128,6 +128,18 @@ def test_speeds_of_an_anisotropic_material_are_those_of_all_directions():
     assert fast == pytest.approx(fastest[2], rel=0.01)
 
 
+def test_points_per_wavelength():
+    domain = hf.box(COMM, (0, 0), (1, 2), (4, 4))  # diagonals of sqrt(1/16 + 1/4)
+    wave = hf.Elastic.from_speeds(domain, 3.0, 5.0, 2.0)
+    expected = 2.0 / 10.0 * 3 / np.sqrt(1 / 16 + 1 / 4)
+    assert wave.points_per_wavelength(10.0, 3) == pytest.approx(expected, rel=1e-12)
+    sound = hf.Acoustic(domain, 4.0, 36.0)
+    assert sound.speeds() == pytest.approx((3.0, 3.0), rel=1e-12)
+    assert hf.Acoustic(domain, 1.0, np.diag([1.0, 9.0])).speeds() == pytest.approx((1, 3))
+    with pytest.raises(ValueError, match="a positive number"):
+        sound.points_per_wavelength(0, 1)
+
+
 # ---------------------------------------------------------------- bad input
 
 
