@@ -33,8 +33,18 @@ def test_the_first_script_of_the_readme_runs(monkeypatch, shared_tmp_path):
     assert hf.read_history(shared_tmp_path / "energy.csv")["energy"] == pytest.approx(energies)
 
 
+def test_the_script_of_a_spinning_crystal_runs():
+    names = {"print": lambda *values: None}
+    exec(scripts()[1], names)
+    system, state = names["system"], names["state"]
+    assert state.t == pytest.approx(0.2)
+    assert system.invariants(state)["angular_momentum"][2] == pytest.approx(
+        7.87 * (8 / 3 + 2 / 3), rel=1e-3
+    )
+
+
 def test_the_script_with_matrices_runs(capsys):
-    exec(scripts()[1], {})
+    exec(scripts()[2], {})
     lines = capsys.readouterr().out.splitlines()
     if MPI.COMM_WORLD.rank == 0:
         rows = [[float(x) for x in line.split()] for line in lines[:10]]
