@@ -7,6 +7,7 @@ from typing import Any
 from mpi4py import MPI
 from petsc4py import PETSc
 
+import numba
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
@@ -79,6 +80,15 @@ def cell_mass(comm: MPI.Comm, M: npt.NDArray, length: int | None = None) -> PETS
     return diagonal_matrix(comm, np.concatenate([M.reshape(-1), np.zeros(missing)]))
 
 
+@numba.njit(cache=True)
+def _add_blocks(blocks: npt.NDArray, target: npt.NDArray, out: npt.NDArray) -> None:
+    """Add each block to its target: numpy would sort copies of all of them."""
+    for n in range(len(blocks)):
+        for i in range(out.shape[1]):
+            for j in range(out.shape[2]):
+                out[target[n], i, j] += blocks[n, i, j]
+
+
 def assembled_blocks(
     comm: MPI.Comm, rows: npt.NDArray, columns: npt.NDArray, blocks: npt.NDArray, local_rows: int
 ) -> PETSc.Mat:
@@ -87,11 +97,9 @@ def assembled_blocks(
     rows, columns, blocks = _sent(comm, rows, columns, blocks, local_rows)
     total = comm.allreduce(local_rows)
     keys = (rows - offset(comm, local_rows)) * total + columns
-    order = np.argsort(keys, kind="stable")
-    places, starts = np.unique(keys[order], return_index=True)
-    summed: npt.NDArray = np.zeros((0, size, size))
-    if len(places):
-        summed = np.add.reduceat(blocks[order], starts, axis=0)
+    places, target = np.unique(keys, return_inverse=True)
+    summed: npt.NDArray = np.zeros((len(places), size, size), blocks.dtype)
+    _add_blocks(blocks, target, summed)
     indptr = np.searchsorted(places, np.arange(local_rows + 1) * total)
     A = sp.bsr_matrix(
         (summed, places % total, indptr), shape=(local_rows * size, total * size)

@@ -27,9 +27,9 @@ from hamfem.discretization.nodal import (
     ClampedNodes,
     NodalFacets,
     NodalSamples,
-    NodalSpace,
     unrolled,
 )
+from hamfem.discretization.nodal_space import NodalSpace
 from hamfem.discretization.periodic import identification
 from hamfem.discretization.sampling import data_loads, facet_pairs, source_load
 from hamfem.discretization.spectral import SpectralStiffness

@@ -215,7 +215,8 @@ class CondensedStiffness:
 
     def __init__(self, trace: Trace, X: Sequence[Array]) -> None:
         self.trace = trace
-        self.X_uu, self.X_ul, X_ll = by_columns(X[0]), by_columns(X[1]), X[2]
+        # X_uu is symmetric: its rows are its columns.
+        self.X_uu, self.X_ul, X_ll = X[0], by_columns(X[1]), X[2]
         # Only the cells with known facets need X_ll in an application.
         self._edge = np.unique(trace.known[:, 0]) if len(trace.known) else np.empty(0, np.int32)
         self._edge_places = trace.places(trace.slots[self._edge])

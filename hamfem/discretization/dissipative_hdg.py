@@ -26,7 +26,7 @@ from hamfem.discretization.assembly import assembled, block_diagonal, cell_mass,
 from hamfem.discretization.hdg import CondensedSystem, hdg, stabilised
 from hamfem.discretization.hybrid_stage import FluxBlocks, HybridFlow, hybrid_stage
 from hamfem.discretization.local import Hybrid
-from hamfem.discretization.mixed import MixedSpace
+from hamfem.discretization.mixed_space import MixedSpace
 from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs, prescribed_sides
 from hamfem.discretization.start import Data, check_start
 from hamfem.discretization.trace import Trace

@@ -25,7 +25,8 @@ from hamfem.discretization.assembly import block_diagonal, cell_mass
 from hamfem.discretization.broken import BrokenSpace
 from hamfem.discretization.condensation import CondensedSolver, CondensedStiffness
 from hamfem.discretization.degree import check_simplices, checked_degree
-from hamfem.discretization.local import BrokenFlux, Hybrid
+from hamfem.discretization.flux_spaces import BrokenFlux
+from hamfem.discretization.local import Hybrid
 from hamfem.discretization.sampling import (
     FacetSamples,
     data_loads,
@@ -95,14 +96,17 @@ class CondensedSystem(SecondOrder):
         comm = wave.domain.comm
         self.hybrid = hybrid
         n, size = hybrid.size, hybrid.trace_size
-        parts = [[], [], [], []]  # type: list[list[Array]]
+        self.cells, self.n = len(hybrid.cells), n
+        m = size * hybrid.cells.facet_count
+        X_uu, X_lu, X_ll = (np.empty((self.cells, *s)) for s in ((n, n), (m, n), (m, m)))
+        masses: list[Array] = []
         for B in hybrid.blocks():
-            parts[0].append(B.M)
-            parts[1].append(B.s_uu + np.matmul(np.swapaxes(B.b_u, 1, 2), B.c_u))
-            parts[2].append(B.s_ul + np.matmul(np.swapaxes(B.b_u, 1, 2), B.c_l))
-            parts[3].append(B.s_ll + np.matmul(np.swapaxes(B.b_l, 1, 2), B.c_l))
-        M, *X = (np.concatenate(p) for p in parts)
-        self.cells, self.n = len(M), n
+            masses.append(B.M)
+            X_uu[B.cells] = B.s_uu + np.matmul(np.swapaxes(B.b_u, 1, 2), B.c_u)
+            X_lu[B.cells] = np.swapaxes(B.s_ul, 1, 2) + np.matmul(np.swapaxes(B.c_l, 1, 2), B.b_u)
+            X_ll[B.cells] = B.s_ll + np.matmul(np.swapaxes(B.b_l, 1, 2), B.c_l)
+        M = np.concatenate(masses) if masses else np.zeros((0, n))
+        X = (X_uu, np.swapaxes(X_lu, 1, 2), X_ll)
         clamped, walls = wave.facets(Clamped), wave.facets(Impedance)
         # For K the traces on absorbing walls are given; in an implicit stage they are solved for.
         self.trace = Trace(wave.domain, size, np.union1d(clamped, walls), wave.boundary)

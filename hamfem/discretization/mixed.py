@@ -18,9 +18,7 @@ import basix
 import basix.ufl
 import numpy as np
 import numpy.typing as npt
-from dolfinx import fem
 
-from hamfem.discretization.broken import BrokenSpace
 from hamfem.discretization.condensation import (
     CondensedSolver,
     TraceSolver,
@@ -31,33 +29,28 @@ from hamfem.discretization.condensation import (
     by_columns,
 )
 from hamfem.discretization.degree import check_simplices, checked_degree
-from hamfem.discretization.hybrid_stage import FluxBlocks, HybridFlow, hybrid_stage
-from hamfem.discretization.local import (
+from hamfem.discretization.flux_spaces import (
     BrokenFlux,
-    Hybrid,
     RaviartThomas,
     WeaklySymmetricStress,
-    basix_volume,
-    legendre,
 )
+from hamfem.discretization.hybrid_stage import FluxBlocks, HybridFlow, hybrid_stage
+from hamfem.discretization.local import Hybrid
+from hamfem.discretization.mixed_space import MixedSpace
 from hamfem.discretization.sampling import (
     FacetSamples,
     data_loads,
     facet_pairs,
-    prescribed,
     prescribed_sides,
 )
-from hamfem.discretization.start import INTERPOLATION, Data, check_start, far_shift, is_zero, steady
 from hamfem.discretization.trace import Trace
 from hamfem.flow import Half
 from hamfem.loads import Loads
 from hamfem.physics.boundary import Clamped, Free, Impedance
-from hamfem.physics.data import MissingDerivativeError
 from hamfem.physics.elastic import Elastic
 from hamfem.physics.wave import Wave
 from hamfem.solvers import Solve
 from hamfem.stage import Stage
-from hamfem.state import State
 from hamfem.system import FirstOrder, _matched
 
 Array = npt.NDArray[Any]
@@ -316,187 +309,3 @@ class _Coupling:
         self._q[:] = 0.0
         add_local(system.blocks.b_u, system.cellwise(v, system.n), self._q)
         np.negative(self._q.reshape(-1), out=r.array)
-
-
-class MixedSpace(BrokenSpace):
-    """Fluxes in RT_k of each cell, velocities in P_k."""
-
-    def state(self, system: Any, u: Any, v: Any, start: str) -> State:
-        """The velocity by projection; the flux of the steady problem of u, or its projection."""
-        check_start(start)
-        data, _ = (Data(self.wave, f, self.hybrid.degree + INTERPOLATION) for f in (u, v))
-        velocity = self.vector(self.project(v, "the initial v"), system.new_v)
-        if start == "projection" or self.wave.absorbing:
-            # An absorbing wall prescribes neither u nor the flux: nothing steady to solve there.
-            r = system.new_q()
-            r.array[:] = self.flux_moments(data).reshape(-1)
-            q = system.new_q()
-            system.flux_solve(r, q)
-            return State(q, velocity)
-        q = system.new_q()
-        loads = Loads(system._flux_loads(0), system.new_q())
-        if loads:
-            g = system.new_q()
-            loads.add([0.0], [1.0], g)
-            system.flux_solve(g, q)
-        if is_zero(u) and not loads:
-            return State(q, velocity)
-        # K w = F + B q_D, q = q_D + F w with the flux F w of the displacement w
-        F = self.vector(self.steady_force(data) + self._misfit(data), system.new_v)
-        f, change = system.new_v(), system.new_q()
-        system.B.mult(q, f)
-        F.axpy(1.0, f)
-        for lift in self.lifts(0.0):
-            system.B.mult(lift, f)
-            F.axpy(1.0, f)
-        w = steady(system, F, self.wave.slowest_crossing, self._far_solve)
-        system.flux(w, change)
-        q.axpy(1.0, change)
-        return State(q, velocity)
-
-    def invariants(self, state: State) -> dict[str, Any]:
-        """The momenta, the tracked quantities and, of a weakly symmetric stress, its asymmetry."""
-        result = super().invariants(state)
-        flux = self.hybrid.flux
-        if isinstance(flux, WeaklySymmetricStress):
-            skew = flux.asymmetry(self.system.cellwise(state.q, self.system.n_q))
-            squared = float((self._volumes[:, None] * skew**2).sum())
-            result["asymmetry"] = float(np.sqrt(self.domain.comm.allreduce(squared)))
-        return result
-
-    @cached_property
-    def _volumes(self) -> Array:
-        """The volumes of the cells, that of the reference cell being 1."""
-        reference = basix_volume(self.hybrid.cells.type)
-        return self.hybrid.cells.volume(0).weights.sum(axis=1) / reference
-
-    def _misfit(self, data: Data) -> Array:
-        """<q(n) - g, w> on free sides with q = C D u0 and the prescribed flux g, (cells, size).
-
-        A flux of this space goes through free sides as prescribed. Where that of u0 does not, the
-        force is a layer at the wall, as it is for continuous elements. (Without it, an error of u0
-        of 60 % was measured, at all mesh sizes.)
-        """
-        F = np.zeros((self.system.cells, self.system.n))
-        for value, walls in self.free_walls:
-            values = self.wall_flux(walls, data)
-            if value is not None:
-                values = values - prescribed(value, walls, 0.0)
-            for mine, _, points in walls.by_facet:
-                phi = self.hybrid.element.tabulate(0, points.X)[0, :, :, 0]
-                weights = walls.weights[mine]
-                moments = np.einsum("cp,cpi,pf->cif", weights, values[mine], phi, optimize=True)
-                np.add.at(F, walls.cells[mine], moments.reshape(len(mine), self.system.n))
-        return F
-
-    def displacement(self, state: State) -> PETSc.Vec:
-        """The u whose flux is q, where the boundary allows; free bodies get the one of mean 0.
-
-        M_q q = b_u u + b_l uh, hence K u = -B q for the part of q that no datum made.
-        """
-        system = self.system
-        q = state.q.copy()
-        loads = Loads(system._flux_loads(0), system.new_q())
-        if loads:
-            g, of_data = system.new_q(), system.new_q()
-            loads.add([state.t], [1.0], g)
-            system.flux_solve(g, of_data)
-            q.axpy(-1.0, of_data)
-        F = system.new_v()
-        system.restoring(q, F)
-        F.scale(-1.0)
-        return steady(system, F, self.wave.slowest_crossing, self._far_solve)
-
-    @cached_property
-    def _far_solve(self) -> Solve:
-        return self.system.shifted(far_shift(self.wave.slowest_crossing))
-
-    def flux_moments(self, data: Data) -> Array:
-        """(D u0, r) for every flux r, (cells, fluxes)."""
-        flux = self.hybrid.flux
-        parts = [np.zeros((0, flux.size))]
-        for _, cells in self.hybrid.batches():
-            points = cells.volume(self.quadrature)
-            strain = flux.of_strain(data.strain(cells, points))
-            G = (strain * points.weights[..., None])[..., None]
-            parts.append(flux.moments(flux.basis(cells, points), G)[..., 0])
-        return np.concatenate(parts)
-
-    def lifts(self, t: float, derivative: int = 0) -> list[PETSc.Vec]:
-        """The lifts of prescribed fluxes, or of a derivative of them, at time t."""
-        return [
-            self.system.lift(samples, prescribed(condition.value, samples, t, derivative))
-            for condition, samples in self.system.sides
-            if isinstance(condition, Free)
-        ]
-
-    # ------------------------------------------------------------ fields
-
-    @cached_property
-    def _to_broken(self) -> Array:
-        """The map from fluxes to components in P_(k+1), which hold RT_k."""
-        degree = self.hybrid.flux.degree
-        element = legendre(self.hybrid.cells.type, degree)
-        parts = []
-        components = len(self.hybrid.flux.symbol)
-        for _, cells in self.hybrid.batches():
-            points = cells.volume(2 * degree)
-            phi = element.tabulate(0, points.X)[0, :, :, 0]
-            basis = self.hybrid.flux.basis(cells, points)
-            n, p = points.weights.shape
-            scaled = points.weights[:, :, None] * phi / points.weights.sum(axis=1)[:, None, None]
-            scaled *= basix.cell.volume(self.hybrid.cells.type)
-            G = np.einsum("ab,cpf->cpabf", np.eye(components), scaled).reshape(n, p, components, -1)
-            parts.append(np.swapaxes(self.hybrid.flux.moments(basis, G), 1, 2))
-        return np.concatenate(parts)
-
-    def whole_flux(self, state: State) -> PETSc.Vec:
-        """The flux with what is prescribed on free sides."""
-        total = state.q.copy()
-        for lift in self.lifts(state.t):
-            total.axpy(1.0, lift)
-        return total
-
-    def primary(self, state: State) -> dict[str, fem.Function]:
-        """The velocity v and the flux q."""
-        return self._primary(state, self.whole_flux(state))
-
-    def _primary(self, state: State, total: PETSc.Vec) -> dict[str, fem.Function]:
-        system = self.system
-        q = np.matmul(self._to_broken, system.cellwise(total, system.n_q)[..., None])[..., 0]
-        velocity = system.cellwise(state.v, system.n)
-        return {"v": self.function(velocity, "v"), self.wave.flux_name: self.flux_function(q)}
-
-    def fields(self, state: State) -> dict[str, fem.Function]:
-        """v, the flux, the u that belongs to it, and of scalar waves the postprocessed ones.
-
-        With absorbing walls the flux does not determine a u, which is then left out.
-        """
-        system = self.system
-        total = self.whole_flux(state)
-        result = self.with_derived(self._primary(state, total))
-        if not self.wave.absorbing:
-            u = system.cellwise(self.displacement(state), system.n)
-            flux = system.cellwise(total, system.n_q)
-            result["u"] = self.function(u, "u")
-            if self.wave.scalar:
-                result["u_star"] = self.postprocessed.function(u, flux, "u_star")
-        if not self.wave.scalar:
-            return result
-        # The flux of v is dq/dt.
-        r, rate = system.new_q(), system.new_q()
-        system._minus_transpose(state.v, r)
-        if system.R_q is not None:
-            system.R_q.mult(state.q, rate)
-            r.axpy(-1.0, rate)
-        if system.flux_loads:
-            system.flux_loads.add([state.t], [1.0], r)
-        system.flux_solve(r, rate)
-        try:
-            for lift in self.lifts(state.t, 1):
-                rate.axpy(1.0, lift)
-        except MissingDerivativeError:  # a prescribed flux without its derivative: no v_star
-            return result
-        velocity = system.cellwise(state.v, system.n)
-        star = self.postprocessed.function(velocity, system.cellwise(rate, system.n_q), "v_star")
-        return {**result, "v_star": star}

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from dolfinx import fem
 
-from hamfem.discretization.local import Hybrid, legendre
+from hamfem.discretization.flux_spaces import legendre
+from hamfem.discretization.local import Hybrid
 
 Array = npt.NDArray[Any]
 

@@ -124,8 +124,10 @@ class Trace:
         columns = np.tile(self._touched, (1, facets)).ravel()
         keep = np.flatnonzero((rows >= 0) & (columns >= 0))
         shape = (cells, facets, self.size, facets, self.size)
-        pairs = blocks.reshape(shape).transpose(0, 1, 3, 2, 4).reshape(-1, self.size, self.size)
-        return assembled_blocks(self.comm, rows[keep], columns[keep], pairs[keep], self.blocks)
+        pairs = blocks.reshape(shape).transpose(0, 1, 3, 2, 4)
+        cell, place = np.divmod(keep, facets * facets)
+        pairs = pairs[cell, place // facets, place % facets]
+        return assembled_blocks(self.comm, rows[keep], columns[keep], pairs, self.blocks)
 
 
 def facets_of_cells(domain: Domain) -> Integers:

@@ -13,7 +13,8 @@ import ufl
 from dolfinx import fem
 
 import hamfem as hf
-from hamfem.discretization.local import BrokenFlux, Hybrid, RaviartThomas
+from hamfem.discretization.flux_spaces import BrokenFlux, RaviartThomas
+from hamfem.discretization.local import Hybrid
 from hamfem.discretization.trace import Trace
 from hamfem.matrices import gathered_vector
 from hamfem.physics import operators
