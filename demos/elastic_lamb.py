@@ -19,7 +19,7 @@
 # snapshots of |v|, in which the head wave between P and S is seen too.
 #
 #     docker/run python demos/elastic_lamb.py
-#     docker/run mpirun -n 2 python demos/elastic_lamb.py --space hdg --degree 3
+#     docker/run mpirun -n 2 python demos/elastic_lamb.py --space hdg --h 0.4
 
 import sys
 from pathlib import Path
