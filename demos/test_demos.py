@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 DEMOS = Path(__file__).parent
@@ -136,3 +137,91 @@ def test_self_starting(tmp_path):
         assert numbers(method, text)[-2:] == pytest.approx((order, order), abs=0.1)
     assert numbers("Störmer-Verlet, and CDM, correct start", text)[-1] < 1e-11
     pictures(tmp_path / "self_starting.png")
+
+
+ENERGY = {"cg": 0.59949017, "mixed": 0.58844657, "hdg": 0.59939641, "dissipative_hdg": 0.59939641}
+# What SDIRK3 and the jumps of dissipative HDG lose, by the number of steps
+LOSS = {
+    "cg": {40: 2.75e-5, 400: 2.29e-4, 10_000: 3.17e-3},
+    "dissipative_hdg": {400: 2.81e-2, 10_000: 9.34e-2},
+}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "steps", "spaces"),
+    [
+        (1, 400, "cg,mixed,hdg,dissipative_hdg"),
+        (2, 40, "cg,hdg"),
+        pytest.param(1, 10_000, "cg,mixed,hdg,dissipative_hdg", marks=pytest.mark.slow),
+    ],
+)
+def test_elastic_momentum(ranks, steps, spaces, tmp_path):
+    options = ("--steps", str(steps), "--every", "20", "--space", spaces)
+    text = run("elastic_momentum.py", tmp_path, ranks, *options)
+    table = text[text.index("changes are relative") :]
+    for space in spaces.split(","):
+        rows = [line for line in table.splitlines() if line.startswith(space + " ")]
+        assert len(rows) == {"cg": 5, "mixed": 3, "hdg": 3, "dissipative_hdg": 1}[space]
+        for row in rows:
+            method, _, energy0, energy, *modified, linear, angular, _ = row.split()[1:]
+            assert float(energy0) == pytest.approx(ENERGY[space], rel=1e-7)
+            assert max(float(linear), float(angular)) < 1e-13
+            if space == "dissipative_hdg" or method == "SDIRK3":
+                assert float(energy) == pytest.approx(LOSS[space][steps], rel=1e-2)
+            elif method == "Verlet":  # its energy oscillates, its modified energy stays
+                assert 1e-5 < float(energy) < 1e-4
+                assert float(modified[0]) < 1e-11
+            else:
+                assert float(energy) < 1e-11
+    pictures(tmp_path / "elastic_momentum.png")
+
+
+def test_elastic_lamb(tmp_path):
+    text = run("elastic_lamb.py", tmp_path, 1, "--h", "0.4")
+    speed, theory = numbers("Rayleigh   ", text)[2:4]
+    assert theory == 0.9194
+    assert speed == pytest.approx(0.9207, abs=2e-4)  # within 2 % on this coarse mesh, and 0.02 %
+    speed, theory = numbers("P   ", text)[2:4]  # on the mesh of the demo
+    assert theory == 1.7321
+    assert speed == pytest.approx(1.7089, abs=2e-4)
+    _, arrival, theory = numbers("Rayleigh wave at offset 10", text)
+    assert arrival == pytest.approx(theory, abs=0.02)
+    height, difference = numbers("Rayleigh pulse against Lamb's", text)
+    assert abs(height - 1) < 0.03
+    assert difference < 20  # %; 1.1 % on the mesh of the demo
+    pictures(tmp_path / "elastic_lamb.png", tmp_path / "elastic_lamb_snapshots.png")
+
+
+def test_elastic_lamb_on_two_ranks(tmp_path):
+    traces = []
+    for ranks in (1, 2):
+        folder = tmp_path / str(ranks)
+        run("elastic_lamb.py", folder, ranks, "--h", "1", "--dt", "0.1", "--t-end", "4")
+        traces.append(np.loadtxt(folder / "elastic_lamb.csv", delimiter=",", skiprows=1))
+    assert traces[0].shape == (41, 43)
+    assert np.abs(traces[0][:, 1:]).max() > 0.1
+    np.testing.assert_allclose(traces[1], traces[0], rtol=0, atol=1e-8)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_elastic_beam(ranks, tmp_path):
+    options = ("--n", "2", "--samples", "16", "--periods", "1.5") if ranks > 1 else ()
+    if ranks > 1:
+        options = (*options, "--methods", "cg-2,hdg-1", "--rubber", "0")
+    text = run("elastic_beam.py", tmp_path, ranks, *options)
+    stiff, *rubber = text[text.index("a cantilever") :].split("plane strain")
+    assert numbers("Timoshenko", stiff) == [0.005065, 0, 0.031384, 0]
+    assert numbers("Euler-Bernoulli", stiff) == [0.005075, 0.19, 0.031804, 1.34]
+    expected = {  # errors of the frequencies in %
+        "cg-1": (19.8, 19.65), "cg-2": (0.10, 0.09), "mixed-1": (0.05, 0.04), "hdg-1": (0.05, -0.06)
+    }  # fmt: skip
+    if ranks > 1:
+        expected = {"cg-2": (0.19, 0.24), "hdg-1": (0.30, -0.43)}
+    for method, errors in expected.items():
+        assert numbers(method, stiff)[2:5:2] == pytest.approx(errors, abs=0.03)
+    if ranks == 1:  # nearly incompressible: only continuous elements of degree 1 lock
+        expected = {"cg-2": (1.84, 1.76), "mixed-1": (0.45, 0.39), "hdg-1": (0.13, -0.05)}
+        for method, errors in expected.items():
+            assert numbers(method, rubber[0])[2:5:2] == pytest.approx(errors, abs=0.03)
+        assert numbers("cg-1", rubber[0])[2] > 500
+    pictures(tmp_path / "elastic_beam.png")
