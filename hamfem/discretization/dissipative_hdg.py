@@ -118,9 +118,8 @@ class DissipativeSystem(HybridFlow):
             clamped = isinstance(condition, Clamped)
             response = self._of_known if clamped else self._of_flux
             for loads, is_q in ((on_v, False), (on_q, True)):
-                loads += data_loads(
-                    condition.value, samples, partial(response, samples, is_q), int(clamped)
-                )
+                acting = partial(response, samples, is_q)
+                loads += data_loads(condition.value, samples, acting, int(clamped), is_q)
         return on_v, on_q
 
     def _of_known(self, samples: FacetSamples, is_q: bool, values: Array) -> PETSc.Vec:

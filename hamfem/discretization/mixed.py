@@ -199,10 +199,11 @@ class MixedSystem(HybridFlow):
         for condition, samples in self.sides:
             if isinstance(condition, Clamped):
                 response = partial(self._of_trace, samples, samples.mass())
-                loads += data_loads(condition.value, samples, response, derivative)
+                loads += data_loads(condition.value, samples, response, derivative, True)
             elif isinstance(condition, Impedance):
                 Y = samples.mass(samples.impedance())
-                loads += data_loads(condition.value, samples, partial(self._of_trace, samples, Y))
+                response = partial(self._of_trace, samples, Y)
+                loads += data_loads(condition.value, samples, response, 0, True)
         return loads
 
     def _of_trace(self, samples: FacetSamples, mass: Array, values: Array) -> PETSc.Vec:

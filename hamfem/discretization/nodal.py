@@ -217,7 +217,7 @@ class ClampedNodes:
         response = partial(self.response, A, clamped)
         if isinstance(self.value, Separated):
             a = self.value.amplitude.derivative(derivative)
-            return [Load(a.value, response(self._shape), a.antiderivative)]
+            return [Load(a.value, response(self._shape))]
         self.at(0.0, derivative)  # says at once if a derivative is missing
         n = int(np.count_nonzero(self.dofs < owned))
         own = np.flatnonzero(self.dofs < owned)

@@ -229,6 +229,7 @@ def data_loads(
     samples: FacetPoints,
     response: Callable[[Array], PETSc.Vec],
     derivative: int = 0,
+    on_flux: bool = False,
 ) -> list[Load | SampledLoad]:
     """The loads of data on facets, or of their derivative, from the response to values at points.
 
@@ -237,10 +238,12 @@ def data_loads(
         samples: The points.
         response: The load vector that belongs to values at the points, (facets, points, i).
         derivative: Which time derivative of the data acts.
+        on_flux: Whether they act on the equation of the flux, where explicit methods integrate.
     """
     if isinstance(data, Separated):
         a = data.amplitude.derivative(derivative)
-        return [Load(a.value, response(samples.values(data.shape)), a.antiderivative)]
+        vector = response(samples.values(data.shape))
+        return [Load(a.value, vector, a.antiderivative if on_flux else None)]
     if isinstance(data, Sampled):
         g = data.derivative(derivative)
         template = response(np.zeros(samples.shape))
@@ -271,4 +274,4 @@ def source_load(vector: PETSc.Vec, amplitude: Amplitude) -> Load:
             "a source touches nothing: its shape is 0 at all quadrature points; put it into the "
             "mesh, and make it wider than a cell."
         )
-    return Load(amplitude.value, vector, amplitude.antiderivative)
+    return Load(amplitude.value, vector)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,24 @@ class Amplitude:
     """A function of time, with its first two derivatives and an antiderivative where known.
 
     Built by `amplitude` from a number, a callable, a tuple (a, a', a'') of callables, or a sympy
-    expression in t, which is differentiated and integrated exactly.
+    expression in t, which is differentiated and integrated exactly (sympy takes its time for the
+    integral of a Ricker pulse, which most methods do without).
     """
 
     value: Function
     first: Function | None = None
     second: Function | None = None
-    antiderivative: Function | None = None
+    integral: Function | None = None
+    expression: Any = None
+
+    @cached_property
+    def antiderivative(self) -> Function | None:
+        """An antiderivative; that of an expression is looked for when it is first needed."""
+        if self.integral is not None or self.expression is None:
+            return self.integral
+        t = sympy.Symbol("t")
+        found = sympy.integrate(self.expression, t)
+        return None if found.has(sympy.Integral) else _lambda(found, t)
 
     def __call__(self, t: float) -> float:
         """The value at time t."""
@@ -58,10 +70,8 @@ def amplitude(a: Any) -> Amplitude:
         if foreign:
             raise ValueError(f"an amplitude depends on t alone and this one on {sorted(foreign)}.")
         a = a.subs({s: t for s in a.free_symbols})
-        integral = sympy.integrate(a, t)
-        known = not integral.has(sympy.Integral)
         value, first, second = (_lambda(e, t) for e in (a, a.diff(t), a.diff(t, 2)))
-        return Amplitude(value, first, second, _lambda(integral, t) if known else None)
+        return Amplitude(value, first, second, None, a)
     if isinstance(a, tuple) and all(callable(f) for f in a) and 1 <= len(a) <= 3:
         return Amplitude(*a)
     if callable(a):
