@@ -15,6 +15,7 @@ one solve for the trace, and products with small matrices.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numba
@@ -221,9 +222,14 @@ class CondensedStiffness:
         self._edge = np.unique(trace.known[:, 0]) if len(trace.known) else np.empty(0, np.int32)
         self._edge_places = trace.places(trace.slots[self._edge])
         self._edge_ll = by_columns(X_ll[self._edge])
-        self.solve = TraceSolver(trace, X_ll)
+        self._X_ll = X_ll
         self._r = np.zeros(trace.length)
         self.m = np.zeros(trace.length)
+
+    @cached_property
+    def solve(self) -> TraceSolver:
+        """The solver of X_ll, made when K is first applied: implicit steps have others."""
+        return TraceSolver(self.trace, self._X_ll)
 
     def __call__(
         self, u: Array, out: Array, known: Array | None = None, g: Array | None = None

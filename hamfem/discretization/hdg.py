@@ -126,6 +126,7 @@ class CondensedSystem(SecondOrder):
         length = self.cells * n + len(self._wall_slots)
         mass = cell_mass(comm, M, length)
         K = shell(mass, self._apply)
+        K.setOption(PETSc.Mat.Option.SYMMETRIC, True)
         R = block_diagonal(comm, self._Y, length, self.cells * n) if wave.absorbing else None
         space = BrokenSpace(hybrid, self)
         self.massless = comm.allreduce(len(self._wall_slots)) > 0
