@@ -11,26 +11,13 @@ factorisations by CHOLMOD or MUMPS.
 import time
 from typing import Annotated
 
-from mpi4py import MPI
 from petsc4py import PETSc
 
 import numpy as np
 import typer
+from timing import COMM, best
 
 import hamfem as hf
-
-COMM = MPI.COMM_WORLD
-
-
-def best(work, rounds: int) -> float:
-    """The least time of a call, in seconds."""
-    times = []
-    for _ in range(rounds):
-        COMM.barrier()
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return COMM.allreduce(min(times), MPI.MAX)
 
 
 def measure(dim: int, n: int, rounds: int) -> None:

@@ -7,14 +7,12 @@ To reach: a ratio of 2.0 with 3 entries per row and 10^6 unknowns, of 1.25 with 
 and 30 microseconds of overhead with 100 unknowns.
 """
 
-import time
 from typing import Annotated
-
-from mpi4py import MPI
 
 import numpy as np
 import scipy.sparse as sp
 import typer
+from timing import COMM, best
 
 import hamfem as hf
 
@@ -31,17 +29,6 @@ def block(n: int) -> sp.csr_matrix:
     one, mass = chain(n), sp.diags([4.0, 1.0, 1.0], [0, -1, 1], shape=(n, n), format="csr") / 6
     terms = ((one, mass, mass), (mass, one, mass), (mass, mass, one))
     return sum(sp.kron(sp.kron(a, b), c, format="csr") for a, b, c in terms)
-
-
-def best(work, rounds: int) -> float:
-    """The least time of a round, in seconds."""
-    times = []
-    for _ in range(rounds):
-        MPI.COMM_WORLD.barrier()
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return MPI.COMM_WORLD.allreduce(min(times), MPI.MAX)
 
 
 def measure(name: str, K: sp.csr_matrix, rounds: int) -> None:
@@ -67,7 +54,7 @@ def measure(name: str, K: sp.csr_matrix, rounds: int) -> None:
         product = min(product, best(products, 2) / STEPS)
         merged = min(merged, best(lambda: advance(state, STEPS), 2) / STEPS)
         yielded = min(yielded, best(single, 2) / STEPS)
-    if MPI.COMM_WORLD.rank == 0:
+    if COMM.rank == 0:
         print(
             f"{name:24s} {n:9d} {1e6 * product:12.2f} {1e6 * merged:12.2f} {merged / product:7.2f}"
             f" {yielded / product:14.2f} {1e6 * (merged - product):14.2f}",
@@ -79,7 +66,7 @@ def main(
     rounds: Annotated[int, typer.Option(help="Rounds; the best one counts.")] = 10,
 ) -> None:
     """Print the table."""
-    if MPI.COMM_WORLD.rank == 0:
+    if COMM.rank == 0:
         print(
             f"{'system':24s} {'unknowns':>9s} {'product, µs':>12s} {'step, µs':>12s} {'ratio':>7s}"
             f" {'every step':>14s} {'overhead, µs':>14s}"
