@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from petsc4py import PETSc
 
 import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.float64]
 
 
 class Kernel:
@@ -36,6 +39,16 @@ class Kernel:
         """Take W's part away: W'Mx = 0."""
         if self.W:
             x.maxpy(-np.asarray(x.mDot(self.MW)), self.W)
+
+    def take(self, x: PETSc.Vec) -> Numbers:
+        """Take W's part away, and say how much of each it was."""
+        parts = np.asarray(x.mDot(self.MW))
+        x.maxpy(-parts, self.W)
+        return parts
+
+    def give(self, parts: Numbers, x: PETSc.Vec) -> None:
+        """Give x a part in W that is just this, whatever it had."""
+        x.maxpy(parts - np.asarray(x.mDot(self.MW)), self.W)
 
     def match(self, x: PETSc.Vec, r: PETSc.Vec) -> None:
         """Correct x such that W'Mx = W'r."""

@@ -14,8 +14,9 @@ An integrator sees only these maps, the same for both kinds of system:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from mpi4py import MPI
 from petsc4py import PETSc
@@ -40,6 +41,7 @@ from hamfem.stage import Stage, Vecs, eliminated, saddle
 from hamfem.state import State
 
 PairSolve = Callable[[Vecs, Vecs], None]
+Kind = TypeVar("Kind", bound="_System")
 MASSLESS = (
     "this system has unknowns without mass (traces on absorbing walls): take an implicit "
     "Runge-Kutta method, such as hf.Gauss, or another discretization."
@@ -67,6 +69,7 @@ class _System:
 
     M: PETSc.Mat
     space: Space | None
+    kernel: Kernel | None
     # Unknowns without mass, such as traces on absorbing walls, are for implicit methods only.
     massless = False
     new_q: Callable[[], PETSc.Vec]
@@ -119,6 +122,14 @@ class _System:
         if not hasattr(self.space, "symmetry"):
             raise ValueError("only continuous elements (hf.cg) know the permutation of a motion.")
         return self.space.symmetry(move)  # type: ignore[union-attr]
+
+    def without_kernel(self: Kind) -> Kind:
+        """The same system, in which nothing is done for the momenta of its kernel."""
+        other = copy(self)
+        for made_with_it in ("kick", "drift"):
+            other.__dict__.pop(made_with_it, None)
+        other.kernel = None
+        return other
 
     def _tracked(self, state: State) -> Any:
         if self.space is None:
