@@ -185,7 +185,7 @@ class MixedSystem(HybridFlow):
 
         def damped(a: float) -> Solve:
             M_q = np.swapaxes(self.blocks.M_q, 1, 2) + a * self._wall_damping()
-            inverse = np.linalg.inv(M_q)
+            inverse = self.hybrid.flux.inverse(M_q)
             b_l = np.swapaxes(self.blocks.b_l, 1, 2)
             return ConstrainedInverse(self, inverse, by_columns(inverse @ b_l))
 
