@@ -38,18 +38,28 @@ class Kernel:
     def remove(self, x: PETSc.Vec) -> None:
         """Take W's part away: W'Mx = 0."""
         if self.W:
-            x.maxpy(-np.asarray(x.mDot(self.MW)), self.W)
+            self.take(x)
 
     def take(self, x: PETSc.Vec) -> Numbers:
-        """Take W's part away, and say how much of each it was."""
-        parts = np.asarray(x.mDot(self.MW))
+        """Take W's part away, and say how much of each it was: W'Mx."""
+        parts = self.parts(x)
         x.maxpy(-parts, self.W)
         return parts
 
+    def parts(self, x: PETSc.Vec) -> Numbers:
+        """W'Mx."""
+        return np.asarray(x.mDot(self.MW))
+
     def give(self, parts: Numbers, x: PETSc.Vec) -> None:
-        """Give x a part in W that is just this, whatever it had."""
-        x.maxpy(parts - np.asarray(x.mDot(self.MW)), self.W)
+        """Correct x such that W'Mx = parts."""
+        x.maxpy(parts - self.parts(x), self.W)
 
     def match(self, x: PETSc.Vec, r: PETSc.Vec) -> None:
         """Correct x such that W'Mx = W'r."""
-        x.maxpy(np.asarray(r.mDot(self.W)) - np.asarray(x.mDot(self.MW)), self.W)
+        self.give(np.asarray(r.mDot(self.W)), x)
+
+    def balance(self, f: PETSc.Vec) -> Numbers:
+        """Take away what of a force pushes the body as a whole, and say how much: W'f = 0."""
+        parts = np.asarray(f.mDot(self.W))
+        f.maxpy(-parts, self.MW)
+        return parts

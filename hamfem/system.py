@@ -238,7 +238,7 @@ class SecondOrder(_System):
         w.copy(self._apart)
         self.kernel.remove(self._apart)
         self.K.mult(self._apart, out)
-        out.maxpy(-np.asarray(out.mDot(self.kernel.W)), self.kernel.MW)
+        self.kernel.balance(out)
 
     @cached_property
     def _sparse_K(self) -> PETSc.Mat:
@@ -409,7 +409,7 @@ class FirstOrder(_System):
         """B q."""
         self.B.mult(q, out)
         if self.kernel is not None:
-            out.maxpy(-np.asarray(out.mDot(self.kernel.W)), self.kernel.MW)
+            self.kernel.balance(out)
 
     @cached_property
     def _flux_work(self) -> PETSc.Vec:

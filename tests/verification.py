@@ -11,6 +11,21 @@ def order(h, errors, floor=1e-12):
     return np.polyfit(np.log(h[keep]), np.log(errors[keep]), 1)[0]
 
 
+def check_orders(sizes, rows, expected, below=0.3):
+    """The slope of each field between two sizes is at least what is expected, or nearly so.
+
+    Args:
+        sizes: The numbers of cells in each direction.
+        rows: For each of them {field: error}.
+        expected: {field: order}.
+        below: By how much an order may fall short: at such sizes they are not yet smooth.
+    """
+    h = [1 / n for n in sizes]
+    found = {name: order(h, [row[name] for row in rows]) for name in expected}
+    short = {name: found[name] for name in expected if found[name] < expected[name] - below}
+    assert not short, f"orders {short} of the expected {expected}; errors {rows}"
+
+
 def drift(t, values, intervals=10):
     """The slope in time of the maximum over each interval: 0 for a bounded oscillation."""
     t, values = np.asarray(t, float), np.asarray(values, float)

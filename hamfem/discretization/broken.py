@@ -8,12 +8,11 @@ from typing import Any
 
 from petsc4py import PETSc
 
-import basix
-import basix.ufl
 import numpy as np
 import numpy.typing as npt
 from dolfinx import fem
 
+from hamfem.discretization.flux_spaces import cell_function, legendre_space
 from hamfem.discretization.local import Hybrid
 from hamfem.discretization.postprocess import Postprocessed
 from hamfem.discretization.sampling import (
@@ -24,7 +23,7 @@ from hamfem.discretization.sampling import (
     sample,
     source_load,
 )
-from hamfem.discretization.start import INTERPOLATION, Data, check_start, is_zero, steady
+from hamfem.discretization.start import INTERPOLATION, Data, FarSolve, check_start, is_zero, steady
 from hamfem.discretization.tracked import Tracking
 from hamfem.loads import Load
 from hamfem.physics.boundary import Free
@@ -40,18 +39,7 @@ class BrokenSpace(Tracking):
     def __init__(self, hybrid: Hybrid, system: Any) -> None:
         self.hybrid, self.system, self.wave = hybrid, system, hybrid.wave
         self.domain = hybrid.wave.domain
-        element = basix.ufl.element(
-            "Lagrange",
-            self.domain.cell,
-            hybrid.degree,
-            lagrange_variant=basix.LagrangeVariant.legendre,
-            discontinuous=True,
-        )
-        shape = self.wave.shape
-        self.V = fem.functionspace(
-            self.domain.mesh,
-            basix.ufl.blocked_element(element, shape=shape) if shape else element,
-        )
+        self.V = legendre_space(self.domain, hybrid.degree, self.wave.shape)
         self.quadrature = 2 * hybrid.degree + 8
 
     # ------------------------------------------------------------ vectors
@@ -114,20 +102,15 @@ class BrokenSpace(Tracking):
         wave, parts = self.wave, [np.zeros((0, self.hybrid.size))]
         for _, cells in self.hybrid.batches():
             points = cells.volume(self.quadrature)
-            table = self.hybrid.element.tabulate(1, points.X)[1:, :, :, 0]
-            n, p, d = len(cells), len(points.X), cells.dim
-            inverse = np.broadcast_to(points.inverse, (n, p, d, d))
-            q = data.flux(cells, points) * points.weights[..., None]
-            pulled = np.einsum("cpa,aij,cprj->cpri", q, wave.symbol, inverse, optimize=True)
-            F = np.einsum("cpri,rpf->cif", pulled, table, optimize=True)
+            F = data.strain_moments(cells, points, self.hybrid.element)
             for k in range(cells.facet_count):
                 side = cells.facet(k, self.quadrature)
                 phi = self.hybrid.element.tabulate(0, side.X)[0, :, :, 0]
                 q = data.flux(cells, side) * side.weights[..., None]
                 assert side.normals is not None
-                normals = np.broadcast_to(side.normals, (*q.shape[:2], d))
+                normals = np.broadcast_to(side.normals, (*q.shape[:2], cells.dim))
                 F -= np.einsum("cpa,aij,cpj,pf->cif", q, wave.symbol, normals, phi, optimize=True)
-            parts.append(F.reshape(n, self.hybrid.size))
+            parts.append(F.reshape(len(cells), self.hybrid.size))
         return np.concatenate(parts)
 
     @cached_property
@@ -144,9 +127,13 @@ class BrokenSpace(Tracking):
     def state(self, system: Any, u: Any, v: Any, start: str) -> State:
         """Displacement and velocity by the steady problem, or by projection."""
         check_start(start)
-        return State(self.start(system, u, "u", start, 0), self.start(system, v, "v", start, 1))
+        far = FarSolve(system, self.wave.slowest_crossing)
+        q = self._half(system, u, "u", start, 0, far)
+        return State(q, self._half(system, v, "v", start, 1, far))
 
-    def start(self, system: Any, f: Any, what: str, start: str, derivative: int) -> PETSc.Vec:
+    def _half(
+        self, system: Any, f: Any, what: str, start: str, derivative: int, far: FarSolve
+    ) -> PETSc.Vec:
         """One half of the state."""
         data = Data(self.wave, f, self.hybrid.degree + INTERPOLATION)
         cells = self.project(f, f"the initial {what}")
@@ -165,8 +152,8 @@ class BrokenSpace(Tracking):
             F.axpy(1.0, system.flux_response(walls, self.wall_flux(walls, data)))
         if system.massless and self.free is not None:
             # The forces balance up to quadrature; what is left would push the body as a whole.
-            F.maxpy(-np.asarray(F.mDot(self.free.W)), self.free.MW)
-        x = steady(system, F, self.wave.slowest_crossing)
+            self.free.balance(F)
+        x = steady(system, F, far)
         return self.with_rigid_part(x, projected)
 
     def wall_flux(self, wall: FacetPoints, data: Data) -> Array:
@@ -186,15 +173,8 @@ class BrokenSpace(Tracking):
     @cached_property
     def V_q(self) -> fem.FunctionSpace:
         """Fluxes as discontinuous functions: vectors for scalar waves, tensors for vector ones."""
-        element = basix.ufl.element(
-            "Lagrange",
-            self.domain.cell,
-            self.hybrid.flux.degree,
-            lagrange_variant=basix.LagrangeVariant.legendre,
-            discontinuous=True,
-        )
         shape = (*self.wave.shape, self.domain.dim)
-        return fem.functionspace(self.domain.mesh, basix.ufl.blocked_element(element, shape=shape))
+        return legendre_space(self.domain, self.hybrid.flux.degree, shape)
 
     def flux_function(self, q: Array) -> fem.Function:
         """The flux from its components in P_k of each cell, (cells, components x functions)."""
@@ -235,13 +215,3 @@ class BrokenSpace(Tracking):
             rate = system.flux_of(state.v, state.t, 1)
             result["v_star"] = star(system.split(state.v)[0], rate, "v_star")
         return result
-
-
-def cell_function(V: fem.FunctionSpace, values: Array, name: str) -> fem.Function:
-    """A discontinuous function from the coefficients of own cells, component by component."""
-    f = fem.Function(V, name=name)
-    dofs, bs = V.dofmap.list[: len(values)], V.dofmap.bs
-    components = values.reshape(len(values), bs, dofs.shape[1])
-    f.x.array[dofs[:, None, :] * bs + np.arange(bs)[:, None]] = components
-    f.x.scatter_forward()
-    return f

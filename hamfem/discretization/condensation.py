@@ -177,7 +177,8 @@ class CondensedSolver:
         else:
             np.matmul(self.M, Q[..., None], out=y[..., None])
         if f is not None:
-            y += self.c * f
+            np.multiply(f, self.c, out=k)
+            y += k
         self._r[:] = 0.0 if g is None else g
         add_to_trace(self.E, trace.slots, trace.size, y, self._r)
         if self._negative:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import basix
+import basix.ufl
 import numpy as np
 import numpy.typing as npt
+from dolfinx import fem
 
 from hamfem.discretization.geometry import Cells, Points
+from hamfem.domain import Domain
 
 Array = npt.NDArray[Any]
 
@@ -22,6 +25,29 @@ def legendre(cell: basix.CellType, degree: int) -> Any:
         lagrange_variant=basix.LagrangeVariant.legendre,
         discontinuous=True,
     )
+
+
+def legendre_space(domain: Domain, degree: int, shape: tuple[int, ...] = ()) -> fem.FunctionSpace:
+    """Functions whose components have these polynomials for a basis in each cell."""
+    element = basix.ufl.element(
+        "Lagrange",
+        domain.cell,
+        degree,
+        lagrange_variant=basix.LagrangeVariant.legendre,
+        discontinuous=True,
+    )
+    blocked = basix.ufl.blocked_element(element, shape=shape) if shape else element
+    return fem.functionspace(domain.mesh, blocked)
+
+
+def cell_function(V: fem.FunctionSpace, values: Array, name: str) -> fem.Function:
+    """A discontinuous function from the coefficients of own cells, component by component."""
+    f = fem.Function(V, name=name)
+    dofs, bs = V.dofmap.list[: len(values)], V.dofmap.bs
+    components = values.reshape(len(values), bs, dofs.shape[1])
+    f.x.array[dofs[:, None, :] * bs + np.arange(bs)[:, None]] = components
+    f.x.scatter_forward()
+    return f
 
 
 class BrokenFlux:

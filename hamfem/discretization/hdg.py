@@ -26,6 +26,7 @@ from hamfem.discretization.broken import BrokenSpace
 from hamfem.discretization.condensation import CondensedSolver, CondensedStiffness
 from hamfem.discretization.degree import check_simplices, checked_degree
 from hamfem.discretization.flux_spaces import BrokenFlux
+from hamfem.discretization.hybrid_stage import join
 from hamfem.discretization.local import Hybrid
 from hamfem.discretization.sampling import (
     FacetSamples,
@@ -275,9 +276,10 @@ class CondensedSystem(SecondOrder):
         g = np.zeros(solver.trace.length, solver.dtype) if self.massless else None
         k, zero = (np.zeros((self.cells, self.n), solver.dtype) for _ in range(2))
         split = self.cells * self.n
+        pair = np.zeros(self.new_v().local_size if c.imag else 0, solver.dtype)
 
         def solve(r: Vecs, x: Vecs) -> None:
-            f, r_wall = self._joined(r, solver.dtype)
+            f, r_wall = self._joined(r, pair)
             if g is not None:
                 g[:] = 0.0
                 g[self._wall_slots] = r_wall
@@ -290,13 +292,13 @@ class CondensedSystem(SecondOrder):
 
         return solve
 
-    def _joined(self, x: Vecs, dtype: Any) -> tuple[Array, Array]:
-        """The parts of a real vector, or of a pair as one complex vector."""
-        cells, wall = self.split(x[0])
+    def _joined(self, x: Vecs, out: Array) -> tuple[Array, Array]:
+        """The parts of a real vector, or of a pair, which is written as one complex vector."""
         if len(x) == 1:
-            return cells, wall
-        imaginary = self.split(x[1])
-        return cells + 1j * imaginary[0], wall + 1j * imaginary[1]
+            return self.split(x[0])
+        join(x, out)
+        split = self.cells * self.n
+        return out[:split].reshape(self.cells, self.n), out[split:]
 
     def stage(self, a: complex) -> Stage:
         """A solver of k = L(z + a k) + load: one trace solve."""
@@ -311,6 +313,8 @@ class CondensedSystem(SecondOrder):
         count = 2 if a.imag else 1
         Q = [self.new_q() for _ in range(count)]
         split = self.cells * self.n
+        length = self.new_v().local_size if a.imag else 0
+        pair, load_pair = np.zeros(length, solver.dtype), np.zeros(length, solver.dtype)
 
         def stage(zq: Vecs, zv: Vecs, g_: Vecs | None, f: Vecs | None, kq: Vecs, kv: Vecs) -> None:
             for i in range(count):
@@ -319,13 +323,13 @@ class CondensedSystem(SecondOrder):
             if self.kernel is not None:
                 for part in Q:
                     self.kernel.remove(part)
-            u, u_wall = self._joined(Q, solver.dtype)
-            load = None if f is None else self._joined(f, solver.dtype)
             if g is not None:
                 g[:] = 0.0
-                g[self._wall_slots] = self._damp(self._joined(zq, solver.dtype)[1]) / real_a
-                if load is not None:
-                    g[self._wall_slots] += load[1]
+                g[self._wall_slots] = self._damp(self._joined(zq, pair)[1]) / real_a
+            u, u_wall = self._joined(Q, pair)
+            load = None if f is None else self._joined(f, load_pair)
+            if g is not None and load is not None:
+                g[self._wall_slots] += load[1]
             solver(u, None if load is None else load[0], g, k, m)
             wall = (m[self._wall_slots] - u_wall) / solver.c
             for part, name in zip(kv, ("real", "imag")):

@@ -68,9 +68,10 @@ class FluxBlocks:
         rows: list[list[Array]] = [[] for _ in range(13)]
         for B in hybrid.blocks(with_mass=True):
             assert B.M_q is not None
+            assert B.inverse is not None
             t = np.swapaxes(B.b_u, 1, 2)
             values = (
-                B.M, by_columns(B.M_q), hybrid.flux.inverse(B.M_q),
+                B.M, by_columns(B.M_q), B.inverse,
                 by_columns(B.b_u), by_columns(B.b_l), by_columns(B.c_u), by_columns(B.c_l),
                 B.s_uu, B.s_ul, B.s_ll,
                 t @ B.c_u, t @ B.c_l, np.swapaxes(B.b_l, 1, 2) @ B.c_l,
@@ -81,6 +82,12 @@ class FluxBlocks:
         s, X = (joined[7], joined[8], joined[9]), (joined[10], joined[11], joined[12])
         M, M_q, inverse, b_u, b_l, c_u, c_l = joined[:7]
         return cls(M, M_q, inverse, b_u, b_l, c_u, c_l, s, X)
+
+
+def join(x: Vecs, out: Array) -> None:
+    """Write a vector, or a pair of them as one complex vector, into an array."""
+    for part, name in zip(x, ("real", "imag")):
+        getattr(out, name)[...] = part.array_r.reshape(out.shape)
 
 
 def hybrid_stage(
@@ -103,34 +110,33 @@ def hybrid_stage(
         absolute = (neighbour, abs(a))
     solver = CondensedSolver(trace, blocks.M, parts, a, absolute)
     dtype = solver.dtype
-    count = 2 if a.imag else 1
     cells, n = blocks.b_u.shape[:2]
     n_q = blocks.b_u.shape[2]
     m, g_l = np.zeros(trace.length, dtype), np.zeros(trace.length, dtype)
-    k, force, v = (np.zeros((cells, n), dtype) for _ in range(3))
-    q, rate = np.zeros((cells, n_q), dtype), np.zeros((cells, n_q), dtype)
+    k, force, v, before = (np.zeros((cells, n), dtype) for _ in range(4))
+    q, rate, shift = (np.zeros((cells, n_q), dtype) for _ in range(3))
     f_work = system.new_v()
 
-    def joined(x: Vecs, shape: tuple[int, int]) -> Array:
-        real = x[0].array_r.reshape(shape)
-        return real if count == 1 else real + 1j * x[1].array_r.reshape(shape)
-
     def stage(zq: Vecs, zv: Vecs, g: Vecs | None, f: Vecs | None, kq: Vecs, kv: Vecs) -> None:
-        q[:] = joined(zq, (cells, n_q))
         rate[:] = 0.0
         if g is not None:
-            add_local(blocks.inverse, joined(g, (cells, n_q)), rate)
-            np.add(q, number * rate, out=q)
+            join(g, q)
+            add_local(blocks.inverse, q, rate)
+            np.multiply(rate, number, out=shift)
+        join(zq, q)
+        if g is not None:
+            np.add(q, shift, out=q)
         force[:] = 0.0
         add_transposed(blocks.b_u, q, force)
         np.negative(force, out=force)
         if f is not None:
-            force[:] += joined(f, (cells, n))
+            join(f, k)
+            np.add(force, k, out=force)
         g_l[:] = 0.0
         add_to_trace(blocks.b_l, trace.slots, trace.size, q, g_l)
         np.negative(g_l, out=g_l)
-        zv_local = joined(zv, (cells, n))
-        solver(zv_local, force, g_l, k, m)
+        join(zv, before)
+        solver(before, force, g_l, k, m)
         for part, name in zip(kv, ("real", "imag")):
             part.array[:] = getattr(k, name).reshape(-1)
         if kernel is not None:
@@ -141,8 +147,9 @@ def hybrid_stage(
                 else:
                     f[i].copy(f_work)
                     kernel.match(part, f_work)
-            k[:] = joined(kv, (cells, n))
-        np.add(zv_local, number * k, out=v)
+            join(kv, k)
+        np.multiply(k, number, out=v)
+        np.add(v, before, out=v)
         add_local(blocks.c_u, v, rate)
         add_from_trace(blocks.c_l, trace.slots, trace.size, m, rate)
         for part, name in zip(kq, ("real", "imag")):

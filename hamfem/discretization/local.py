@@ -41,7 +41,7 @@ class Blocks:
         s_uu: <tau u, w>.
         s_ul: -<tau uh, w>.
         s_ll: <tau uh, wh>.
-        M_q: (C^-1 q, r), where it was asked for.
+        M_q: (C^-1 q, r), where it was asked for, and its inverse.
     """
 
     cells: slice
@@ -54,6 +54,7 @@ class Blocks:
     s_ul: Array
     s_ll: Array
     M_q: Array | None = None
+    inverse: Array | None = None
 
 
 class Hybrid:
@@ -151,10 +152,15 @@ class Hybrid:
             )
         C = wave.C.at(cells.cells, points.X, points.x)
         both = np.concatenate([b_u, b_l], axis=2)
-        c = flux.solve(basis, points.weights, C, cells.affine, both)
-        M_q = flux.mass(basis, points.weights, C) if with_mass else None
-        split = self.size
-        return Blocks(part, M, b_u, b_l, c[:, :, :split], c[:, :, split:], s_uu, s_ul, s_ll, M_q)
+        M_q = inverse = None
+        if with_mass:
+            M_q = flux.mass(basis, points.weights, C)
+            inverse = flux.inverse(M_q)
+            c = np.matmul(inverse, both)
+        else:
+            c = flux.solve(basis, points.weights, C, cells.affine, both)
+        c_u, c_l = c[:, :, : self.size], c[:, :, self.size :]
+        return Blocks(part, M, b_u, b_l, c_u, c_l, s_uu, s_ul, s_ll, M_q, inverse)
 
     def _mass(self, phi: Array, weights: Array, rho: Array, affine: bool) -> Array:
         """(rho u, w), shape (cells, size) if it is diagonal, else (cells, size, size)."""

@@ -15,7 +15,6 @@ from typing import Any
 from petsc4py import PETSc
 
 import basix
-import basix.ufl
 import numpy as np
 import numpy.typing as npt
 
@@ -120,10 +119,8 @@ class MixedSystem(HybridFlow):
 
     def _wall_damping(self) -> Array:
         """R_q = b_l Y^-1 b_l' on the cells at absorbing walls."""
-        R, size = np.zeros((self.cells, self.n_q, self.n_q)), self.hybrid.trace_size
-        for cell, facet, Y in zip(self.wall.cells, self.wall.facets, self._Y):
-            b = self.blocks.b_l[cell, facet * size : (facet + 1) * size]
-            R[cell] += b.T @ np.linalg.solve(Y, b)
+        R, b = np.zeros((self.cells, self.n_q, self.n_q)), self.wall.picked(self.blocks.b_l)
+        np.add.at(R, self.wall.cells, np.swapaxes(b, 1, 2) @ np.linalg.solve(self._Y, b))
         return R
 
     @cached_property

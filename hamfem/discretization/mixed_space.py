@@ -7,26 +7,22 @@ from typing import Any
 
 from petsc4py import PETSc
 
-import basix
-import basix.ufl
 import numpy as np
 import numpy.typing as npt
 from dolfinx import fem
 
 from hamfem.discretization.broken import BrokenSpace
 from hamfem.discretization.flux_spaces import (
+    BrokenFlux,
     WeaklySymmetricStress,
     basix_volume,
     legendre,
 )
-from hamfem.discretization.sampling import (
-    prescribed,
-)
-from hamfem.discretization.start import INTERPOLATION, Data, check_start, far_shift, is_zero, steady
+from hamfem.discretization.sampling import prescribed
+from hamfem.discretization.start import INTERPOLATION, Data, FarSolve, check_start, is_zero, steady
 from hamfem.loads import Loads
 from hamfem.physics.boundary import Free
 from hamfem.physics.data import MissingDerivativeError
-from hamfem.solvers import Solve
 from hamfem.state import State
 
 Array = npt.NDArray[Any]
@@ -63,7 +59,7 @@ class MixedSpace(BrokenSpace):
         for lift in self.lifts(0.0):
             system.B.mult(lift, f)
             F.axpy(1.0, f)
-        w = steady(system, F, self.wave.slowest_crossing, self._far_solve)
+        w = steady(system, F, self._far)
         system.flux(w, change)
         q.axpy(1.0, change)
         return State(q, velocity)
@@ -96,11 +92,8 @@ class MixedSpace(BrokenSpace):
             values = self.wall_flux(walls, data)
             if value is not None:
                 values = values - prescribed(value, walls, 0.0)
-            for mine, _, points in walls.by_facet:
-                phi = self.hybrid.element.tabulate(0, points.X)[0, :, :, 0]
-                weights = walls.weights[mine]
-                moments = np.einsum("cp,cpi,pf->cif", weights, values[mine], phi, optimize=True)
-                np.add.at(F, walls.cells[mine], moments.reshape(len(mine), self.system.n))
+            moments = walls.cell_moments(self.hybrid.element, values)
+            np.add.at(F, walls.cells, moments.reshape(len(moments), self.system.n))
         return F
 
     def displacement(self, state: State) -> PETSc.Vec:
@@ -119,11 +112,12 @@ class MixedSpace(BrokenSpace):
         F = system.new_v()
         system.restoring(q, F)
         F.scale(-1.0)
-        return steady(system, F, self.wave.slowest_crossing, self._far_solve)
+        return steady(system, F, self._far)
 
     @cached_property
-    def _far_solve(self) -> Solve:
-        return self.system.shifted(far_shift(self.wave.slowest_crossing))
+    def _far(self) -> FarSolve:
+        """Kept, for every displacement needs it."""
+        return FarSolve(self.system, self.wave.slowest_crossing)
 
     def flux_moments(self, data: Data) -> Array:
         """(D u0, r) for every flux r, (cells, fluxes)."""
@@ -148,7 +142,7 @@ class MixedSpace(BrokenSpace):
 
     @cached_property
     def _to_broken(self) -> Array:
-        """The map from fluxes to components in P_(k+1), which hold RT_k."""
+        """The map from RT_k to components in P_(k+1), which hold it."""
         degree = self.hybrid.flux.degree
         element = legendre(self.hybrid.cells.type, degree)
         parts = []
@@ -159,7 +153,7 @@ class MixedSpace(BrokenSpace):
             basis = self.hybrid.flux.basis(cells, points)
             n, p = points.weights.shape
             scaled = points.weights[:, :, None] * phi / points.weights.sum(axis=1)[:, None, None]
-            scaled *= basix.cell.volume(self.hybrid.cells.type)
+            scaled *= basix_volume(self.hybrid.cells.type)
             G = np.einsum("ab,cpf->cpabf", np.eye(components), scaled).reshape(n, p, components, -1)
             parts.append(np.swapaxes(self.hybrid.flux.moments(basis, G), 1, 2))
         return np.concatenate(parts)
@@ -177,7 +171,9 @@ class MixedSpace(BrokenSpace):
 
     def _primary(self, state: State, total: PETSc.Vec) -> dict[str, fem.Function]:
         system = self.system
-        q = np.matmul(self._to_broken, system.cellwise(total, system.n_q)[..., None])[..., 0]
+        q = system.cellwise(total, system.n_q)
+        if not isinstance(self.hybrid.flux, BrokenFlux):
+            q = np.matmul(self._to_broken, q[..., None])[..., 0]
         velocity = system.cellwise(state.v, system.n)
         return {"v": self.function(velocity, "v"), self.wave.flux_name: self.flux_function(q)}
 

@@ -17,9 +17,7 @@ from dolfinx import fem, la
 from hamfem.discretization.assembly import assembled
 from hamfem.discretization.geometry import Cells
 from hamfem.discretization.sampling import FacetPoints, Shell, constant, sample
-from hamfem.discretization.start import (
-    Data,
-)
+from hamfem.discretization.start import Data
 from hamfem.dolfinx_versions import interpolation_points
 from hamfem.loads import Load, SampledLoad
 from hamfem.physics.coefficient import call
@@ -80,14 +78,8 @@ class NodalSamples:
     def strain_moments(self, data: Data) -> PETSc.Vec:
         """(C D u0, D w)."""
         points = self.cells.volume(self.degree)
-        table = self.element.tabulate(1, points.X)[1:, :, :, 0]
-        n, p, d = points.x.shape
-        q = data.flux(self.cells, points) * points.weights[..., None]
-        inverse_J = np.broadcast_to(points.inverse, (n, p, d, d))
-        pulled = np.einsum("cpa,aij,cprj->cpri", q, self.wave.symbol, inverse_J, optimize=True)
-        return self.collected(
-            self.cells.cells, np.einsum("cpri,rpf->cif", pulled, table, optimize=True)
-        )
+        moments = data.strain_moments(self.cells, points, self.element)
+        return self.collected(self.cells.cells, moments)
 
 
 class NodalFacets(FacetPoints):
@@ -105,14 +97,8 @@ class NodalFacets(FacetPoints):
 
     def vector(self, values: Array) -> PETSc.Vec:
         """<values, w>, for values at the points, (facets, points, i)."""
-        element = self.samples.element
-        result = np.zeros((len(self.cells), self.wave.components, element.dim))
-        for mine, _, points in self.by_facet:
-            phi = element.tabulate(0, points.X)[0, :, :, 0]
-            result[mine] = np.einsum(
-                "cp,cpi,pf->cif", self.weights[mine], values[mine], phi, optimize=True
-            )
-        return self.samples.collected(self.cells, result)
+        moments = self.cell_moments(self.samples.element, values)
+        return self.samples.collected(self.cells, moments)
 
     def matrix(self, Y: Array) -> PETSc.Mat:
         """<Y u, w> on dofs that are not clamped, for matrices Y at the points."""

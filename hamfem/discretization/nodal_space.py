@@ -20,6 +20,7 @@ from hamfem.discretization.nodal import ClampedNodes, NodalSamples, nodal_values
 from hamfem.discretization.start import (
     INTERPOLATION,
     Data,
+    FarSolve,
     check_start,
     is_constant,
     is_zero,
@@ -102,7 +103,7 @@ class NodalSpace(Tracking):
     def state(self, system: Any, u: Any, v: Any, start: str) -> State:
         """Displacement and velocity by the steady problem, or by projection."""
         check_start(start)
-        halves = []
+        halves, far = [], FarSolve(system, self.wave.slowest_crossing)
         for derivative, (name, f) in enumerate((("u", u), ("v", v))):
             data = Data(self.wave, f, self.samples.element.degree + INTERPOLATION)
             projected = self._projection(system, f, name)
@@ -112,7 +113,7 @@ class NodalSpace(Tracking):
             F = self.restricted(self.samples.strain_moments(data))
             for nodes in self.moving:
                 F.axpy(1.0, self.restricted(self._of_lift(nodes, self.full_K, derivative)))
-            x = steady(system, F, self.wave.slowest_crossing)
+            x = steady(system, F, far)
             halves.append(self.with_rigid_part(x, projected))
         return State(*halves)
 

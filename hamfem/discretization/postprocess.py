@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import basix
-import basix.ufl
 import numpy as np
 import numpy.typing as npt
 from dolfinx import fem
 
-from hamfem.discretization.flux_spaces import legendre
+from hamfem.discretization.flux_spaces import cell_function, legendre, legendre_space
 from hamfem.discretization.local import Hybrid
 
 Array = npt.NDArray[Any]
@@ -53,21 +51,9 @@ class Postprocessed:
         size = element.dim
         self._q = np.concatenate([np.zeros((0, size, hybrid.flux.size)), *from_flux])
         self._u = np.concatenate([np.zeros((0, size, hybrid.size)), *from_u])
-        self.V = fem.functionspace(
-            wave.domain.mesh,
-            basix.ufl.element(
-                "Lagrange",
-                wave.domain.cell,
-                degree,
-                lagrange_variant=basix.LagrangeVariant.legendre,
-                discontinuous=True,
-            ),
-        )
+        self.V = legendre_space(wave.domain, degree)
 
     def function(self, u: Array, q: Array, name: str) -> fem.Function:
         """u* from the coefficients of u and q in own cells."""
         values = np.matmul(self._q, q[..., None])[..., 0] + np.matmul(self._u, u[..., None])[..., 0]
-        f = fem.Function(self.V, name=name)
-        f.x.array[self.V.dofmap.list[: len(values)]] = values
-        f.x.scatter_forward()
-        return f
+        return cell_function(self.V, values, name)

@@ -129,6 +129,15 @@ class FacetPoints:
         roots = np.sqrt(np.maximum(values, 0.0))[..., None, :]
         return np.matmul(vectors * roots, np.swapaxes(vectors, 2, 3))
 
+    def cell_moments(self, element: Any, values: Array) -> Array:
+        """<values, w> for the functions w of an element: (facets, components, functions)."""
+        result = np.zeros((len(self.cells), self.wave.components, element.dim))
+        for mine, _, points in self.by_facet:
+            phi = element.tabulate(0, points.X)[0, :, :, 0]
+            weights = self.weights[mine]
+            result[mine] = np.einsum("cp,cpi,pf->cif", weights, values[mine], phi, optimize=True)
+        return result
+
     def call(self, g: Callable[[Any, float], Any], t: float) -> Array:
         """g(x, t) at the points."""
         values = call(lambda x: g(x, t), self.x, "boundary data", self.wave.shape)
@@ -191,9 +200,12 @@ class FacetSamples(FacetPoints):
     def pulled(self, blocks: Array, traces: Array) -> Array:
         """The sum over facets of trace times block, for blocks (cells, m, n): (cells, n)."""
         r = np.zeros((len(blocks), blocks.shape[2]))
-        picked = blocks[self.cells[:, None], self._columns()]
-        np.add.at(r, self.cells, np.einsum("fl,fln->fn", traces, picked))
+        np.add.at(r, self.cells, np.einsum("fl,fln->fn", traces, self.picked(blocks)))
         return r
+
+    def picked(self, blocks: Array) -> Array:
+        """Of blocks (cells, m, n) the rows of the facets: (facets, size, n)."""
+        return blocks[self.cells[:, None], self._columns()]
 
 
 def prescribed_sides(hybrid: Hybrid) -> list[tuple[Any, FacetSamples]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cached_property
 from typing import Any
 
 from petsc4py import PETSc
@@ -16,6 +17,7 @@ from hamfem.discretization.geometry import Cells, Points
 from hamfem.discretization.sampling import constant, sample
 from hamfem.physics.coefficient import evaluate
 from hamfem.physics.wave import Wave
+from hamfem.solvers import Solve
 
 Array = npt.NDArray[Any]
 # Callables are interpolated in P_(k+4): a steady start sees second derivatives, and with P_(k+2)
@@ -39,12 +41,19 @@ def is_zero(data: Any) -> bool:
     return is_constant(data) and not np.any(np.asarray(data))
 
 
-def far_shift(crossing: float) -> float:
-    """A c for which M + c K is nearly c K."""
-    return 1e4 * crossing**2
+class FarSolve:
+    """(M + c K)^-1 with c far beyond the slowest wave, factorised when it is first applied."""
+
+    def __init__(self, system: Any, crossing: float) -> None:
+        self.system, self.c = system, 1e4 * crossing**2
+
+    @cached_property
+    def solve(self) -> Solve:
+        """The solver."""
+        return self.system.shifted(self.c)
 
 
-def steady(system: Any, F: PETSc.Vec, crossing: float, solve: Any = None) -> PETSc.Vec:
+def steady(system: Any, F: PETSc.Vec, far: FarSolve) -> PETSc.Vec:
     """A solution of K x = F that is orthogonal to ker K, by conjugate gradients.
 
     (M + c K)^-1 with c far beyond the slowest wave is so good a preconditioner that a handful of
@@ -53,8 +62,7 @@ def steady(system: Any, F: PETSc.Vec, crossing: float, solve: Any = None) -> PET
     Args:
         system: Whose maps stiffness, shifted and kernel are used.
         F: The right-hand side; what of it lies in ker K is removed, and reported if it is large.
-        crossing: The time in which a wave crosses the domain.
-        solve: A solver of (M + c K) from an earlier call, with the c of `far_shift`.
+        far: The preconditioner, which several right-hand sides may share.
     """
     r = F.copy()
     scale = r.norm()
@@ -66,8 +74,7 @@ def steady(system: Any, F: PETSc.Vec, crossing: float, solve: Any = None) -> PET
         return x
     kernel = system.kernel
     if kernel is not None:
-        part = np.asarray(r.mDot(kernel.W))
-        r.maxpy(-part, kernel.MW)
+        part = kernel.balance(r)
         lost = np.abs(part).max() * max(Mw.norm() for Mw in kernel.MW) / scale
         # Less is the error of interpolated data.
         if lost > 1e-3 and system.comm.rank == 0:
@@ -76,9 +83,7 @@ def steady(system: Any, F: PETSc.Vec, crossing: float, solve: Any = None) -> PET
                 "no state at rest balances): that part was removed.",
                 stacklevel=4,
             )
-    c = far_shift(crossing)
-    if solve is None:
-        solve = system.shifted(c)
+    solve, c = far.solve, far.c
     z, p, Kp = r.duplicate(), r.duplicate(), r.duplicate()
 
     def precondition() -> float:
@@ -147,3 +152,11 @@ class Data:
             return C[..., None] * strain
         C = np.broadcast_to(C, (*strain.shape, strain.shape[-1]))
         return np.einsum("cpab,cpb->cpa", C, strain)
+
+    def strain_moments(self, cells: Cells, points: Points, element: Any) -> Array:
+        """(C D u, D w) for the functions w of an element: (cells, components, functions)."""
+        table = element.tabulate(1, points.X)[1:, :, :, 0]
+        q = self.flux(cells, points) * points.weights[..., None]
+        inverse = np.broadcast_to(points.inverse, (*points.x.shape, cells.dim))
+        pulled = np.einsum("cpa,aij,cprj->cpri", q, self.wave.symbol, inverse, optimize=True)
+        return np.einsum("cpri,rpf->cif", pulled, table, optimize=True)

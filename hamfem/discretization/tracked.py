@@ -156,9 +156,7 @@ class Tracking:
         It is that of another displacement: (rho x, w) = (rho of, w).
         """
         if self.free is not None:
-            difference = of.copy()
-            difference.axpy(-1.0, x)
-            x.maxpy(np.asarray(difference.mDot(self.free.MW)), self.free.W)
+            self.free.give(self.free.parts(of), x)
         return x
 
     @cached_property

@@ -10,7 +10,7 @@ from dolfinx import fem
 
 import hamfem as hf
 from tests.discretization.methods import METHODS
-from tests.verification import drift, order
+from tests.verification import check_orders, drift, order
 
 COMM = MPI.COMM_WORLD
 ALONE = pytest.mark.skipif(COMM.size > 1, reason="orders are measured on one rank")
@@ -43,13 +43,6 @@ def error(f, solution):
 
 def worst(rows, found):
     return {name: max(value, rows.get(name, 0.0)) for name, value in found.items()}
-
-
-def check_orders(sizes, rows, expected):
-    h = [1 / n for n in sizes]
-    found = {name: order(h, [row[name] for row in rows]) for name in expected}
-    short = {name: found[name] for name in expected if found[name] < expected[name] - 0.3}
-    assert not short, f"orders {short} of the expected {expected}; errors {rows}"
 
 
 def expected_orders(name, k):

@@ -10,14 +10,13 @@ from dolfinx import fem
 
 import hamfem as hf
 from tests.discretization.methods import METHODS
-from tests.verification import order
+from tests.verification import check_orders
 
 COMM = MPI.COMM_WORLD
 # The studies are long, and that the states are the same on any number of ranks is in test_ranks.
 pytestmark = pytest.mark.skipif(COMM.size > 1, reason="orders are measured on one rank")
 WALLS = ["left", "right", "bottom", "top", "back", "front"]
 SLOW = pytest.mark.slow
-BELOW = 0.3  # orders at these sizes are not yet smooth
 
 
 def box(n, cell):
@@ -59,14 +58,6 @@ def errors(system, method, state, dt, t_end, exact):
     for state in hf.march(system, method, state, dt, t_end, every=2):
         found(state)
     return found.largest
-
-
-def check_orders(sizes, rows, expected):
-    """The slope of each field between two sizes is at least what is expected, or nearly so."""
-    h = [1 / n for n in sizes]
-    found = {name: order(h, [row[name] for row in rows]) for name in expected}
-    short = {name: found[name] for name in expected if found[name] < expected[name] - BELOW}
-    assert not short, f"orders {short} of the expected {expected}; errors {rows}"
 
 
 def expected_orders(name, k):
