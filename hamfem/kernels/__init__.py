@@ -67,7 +67,8 @@ def _library(
     command = [*shlex.split(os.environ.get("CC") or "cc"), *FLAGS]
     command += [f"-D{macro}={value}" for macro, value in sorted(macros.items())]
     linked = [f"-l{library}" for library in libraries]
-    identity = "\n".join([source.read_text(), *command, *linked, _processor()])
+    texts = [path.read_text() for path in (source, *sorted(source.parent.glob("*.h")))]
+    identity = "\n".join([*texts, *command, *linked, _processor()])
     path = cache() / f"{name}_{hashlib.sha256(identity.encode()).hexdigest()[:24]}.so"
     if (path, declarations) not in _loaded:
         if not path.exists():

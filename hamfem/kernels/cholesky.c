@@ -14,13 +14,7 @@
 #include <cholmod.h>
 #endif
 
-#if defined(__AVX512F__)
-#define WIDTH 8
-#elif defined(__AVX__)
-#define WIDTH 4
-#else
-#define WIDTH 2
-#endif
+#include "width.h"
 
 /* The columns of L begin anywhere, and rows of a supernode are not padded. */
 typedef double vec __attribute__((vector_size(8 * WIDTH), aligned(8)));

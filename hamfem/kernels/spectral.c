@@ -14,15 +14,7 @@
  * or the upper triangle, row by row, of C_ijkl with ij and kl = 00 11 01, in 3D 00 11 22 12 02 01.
  */
 
-#ifndef WIDTH
-#if defined(__AVX512F__)
-#define WIDTH 8
-#elif defined(__AVX__)
-#define WIDTH 4
-#else
-#define WIDTH 2
-#endif
-#endif
+#include "width.h"
 
 #define PAIRS (DIM * (DIM + 1) / 2)
 #if COMPONENTS == 1
