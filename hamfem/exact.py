@@ -105,6 +105,92 @@ class LameMode:
         return field
 
 
+@dataclass(frozen=True)
+class CavityMode:
+    """A mode of a box (0, L_1) x ... x (0, L_d) of vacuum or a dielectric with conducting walls.
+
+    3D, with E along the first axis, the same at every x, and modes m, n across:
+
+        E = (sin(m pi y / L_2) sin(n pi z / L_3), 0, 0) sin(omega t + phase) omega,
+
+    2D: "TM" with E_z = sin(m pi x / L_1) sin(n pi y / L_2) likewise, or "TE" with H_z = cos cos.
+    B = curl A with dA/dt = -E; all walls are perfect conductors.
+    """
+
+    dim: int = 3
+    polarization: str | None = None
+    modes: tuple[int, int] = (1, 1)
+    lengths: Sequence[float] = (1.0, 1.0, 1.0)
+    permittivity: float = 1.0
+    permeability: float = 1.0
+    phase: float = 0.3
+
+    @property
+    def _numbers(self) -> tuple[float, float]:
+        """The wave numbers across."""
+        lengths = self.lengths[1:3] if self.dim == 3 else self.lengths[:2]
+        return np.pi * self.modes[0] / lengths[0], np.pi * self.modes[1] / lengths[1]
+
+    @property
+    def frequency(self) -> float:
+        """The angular frequency omega."""
+        speed = 1 / np.sqrt(self.permittivity * self.permeability)
+        return float(speed * np.hypot(*self._numbers))
+
+    def shape(self, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """A at phase 0, at the points x of shape (3, number of points)."""
+        a, b = self._numbers
+        if self.dim == 3:
+            s = np.sin(a * x[1]) * np.sin(b * x[2])
+            return np.stack([s, 0 * s, 0 * s])
+        if self.polarization == "TM":
+            return np.sin(a * x[0]) * np.sin(b * x[1])
+        return np.stack(
+            [
+                b * np.cos(a * x[0]) * np.sin(b * x[1]),
+                -a * np.sin(a * x[0]) * np.cos(b * x[1]),
+            ]
+        )
+
+    def curl(self, x: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The curl of the shape."""
+        a, b = self._numbers
+        if self.dim == 3:
+            return np.stack(
+                [
+                    0 * x[0],
+                    b * np.sin(a * x[1]) * np.cos(b * x[2]),
+                    -a * np.cos(a * x[1]) * np.sin(b * x[2]),
+                ]
+            )
+        if self.polarization == "TM":
+            return np.stack(
+                [
+                    b * np.sin(a * x[0]) * np.cos(b * x[1]),
+                    -a * np.cos(a * x[0]) * np.sin(b * x[1]),
+                ]
+            )
+        return -(a**2 + b**2) * np.cos(a * x[0]) * np.cos(b * x[1])
+
+    def A(self, t: float) -> Field:
+        """The potential at time t."""
+        return lambda x: self.shape(x) * np.cos(self.frequency * t + self.phase)
+
+    def E(self, t: float) -> Field:
+        """The electric field at time t."""
+        return lambda x: self.frequency * self.shape(x) * np.sin(self.frequency * t + self.phase)
+
+    def B(self, t: float) -> Field:
+        """The magnetic flux density at time t."""
+        return lambda x: self.curl(x) * np.cos(self.frequency * t + self.phase)
+
+    def H(self, t: float) -> Field:
+        """The magnetic field at time t."""
+        return lambda x: (
+            self.curl(x) * (np.cos(self.frequency * t + self.phase) / self.permeability)
+        )
+
+
 def bump(center: Sequence[float], width: float) -> Field:
     """The Gaussian exp(-|x - center|^2 / (2 width^2))."""
     if width <= 0:

@@ -150,6 +150,21 @@ class Coefficient:
         blocks[:] = np.linalg.inv(blocks)
         return f
 
+    def inverse(self) -> Coefficient:
+        """Its inverse as a coefficient of the same kind."""
+        value, name = self.value, f"inverse {self.name}"
+        if isinstance(value, ufl.core.expr.Expr):
+            inverse: Any = ufl.inv(value) if value.ufl_shape else 1 / value
+        elif isinstance(value, Mapping):
+            inverse = {region: _inverted(self._constant(v)) for region, v in value.items()}
+        elif callable(value):
+
+            def inverse(x: Array) -> Array:
+                return _inverted(np.asarray(value(x), float))
+        else:
+            inverse = _inverted(value)
+        return Coefficient(self.domain, inverse, name, self.size)
+
     def _check(self) -> None:
         """Refuse what is not positive, at the vertices and the middle of each cell."""
         mesh, dim = self.domain.mesh, self.domain.dim
@@ -206,6 +221,13 @@ class Coefficient:
         if largest:
             return self.domain.comm.allreduce(high.max(initial=0.0), MPI.MAX)
         return self.domain.comm.allreduce(low.min(initial=np.inf), MPI.MIN)
+
+
+def _inverted(values: Array) -> Array:
+    """1 / a number or n numbers, or the inverse of a matrix (size, size) or (size, size, n)."""
+    if values.ndim < 2:
+        return 1 / values
+    return np.moveaxis(np.linalg.inv(np.moveaxis(values, (0, 1), (-2, -1))), (-2, -1), (0, 1))
 
 
 def call(f: Any, x: Array, what: str, *shapes: tuple[int, ...]) -> Array:

@@ -33,9 +33,8 @@ class Amplitude:
         """An antiderivative; that of an expression is looked for when it is first needed."""
         if self.integral is not None or self.expression is None:
             return self.integral
-        t = sympy.Symbol("t")
-        found = sympy.integrate(self.expression, t)
-        return None if found.has(sympy.Integral) else _lambda(found, t)
+        found = _sympy_integral(self.expression)
+        return None if found is None else _lambda(found, sympy.Symbol("t"))
 
     def __call__(self, t: float) -> float:
         """The value at time t."""
@@ -50,13 +49,24 @@ class Amplitude:
         return Amplitude(self.first, self.second, None, self.value).derivative(order - 1)
 
 
+class MissingIntegralError(ValueError):
+    """Data whose time integral is needed and is not known."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the potential on a wall is the time integral of the tangential E prescribed there: "
+            "give E as a sympy expression that sympy can integrate, or take hf.mixed, which needs "
+            "no potential."
+        )
+
+
 class MissingDerivativeError(ValueError):
     """Data whose time derivative is needed and was not given."""
 
     def __init__(self) -> None:
         super().__init__(
-            "a prescribed displacement or flux needs its time derivatives: give the amplitude as a "
-            "sympy expression in t, or as a tuple of callables (a, a', a'')."
+            "a prescribed displacement, flux or field needs its time derivatives: give the "
+            "amplitude as a sympy expression in t, or as a tuple of callables (a, a', a'')."
         )
 
 
@@ -102,6 +112,15 @@ class Sampled:
     value: Callable[[Any, float], Any]
     first: Callable[[Any, float], Any] | None = None
     second: Callable[[Any, float], Any] | None = None
+    expression: Any = None
+
+    @cached_property
+    def antiderivative(self) -> Callable[[Any, float], Any] | None:
+        """An antiderivative in time of a sympy expression, if sympy finds one."""
+        if self.expression is None:
+            return None
+        found = _sympy_integral(self.expression)
+        return None if found is None else _sampler(found)
 
     def derivative(self, order: int) -> Callable[[Any, float], Any]:
         """The function or one of its derivatives."""
@@ -157,20 +176,65 @@ def vector(value: Any) -> Any:
     return array
 
 
+def _sympy_integral(expression: Any) -> Any:
+    """The integral over t, or None if sympy finds none."""
+    found = expression.integrate(sympy.Symbol("t"))
+    return None if found.has(sympy.Integral) else found
+
+
 def _from_sympy(value: Any) -> Sampled:
     names = ("x", "y", "z", "t")
     foreign = {str(s) for s in value.free_symbols} - set(names)
     if foreign:
         raise ValueError(f"a value depends on x, y, z and t and this one on {sorted(foreign)}.")
-    symbols = [sympy.Symbol(name) for name in names]
     value = value.subs({s: sympy.Symbol(str(s)) for s in value.free_symbols})
+    t = sympy.Symbol("t")
+    first, second = value.diff(t), value.diff(t, 2)
+    return Sampled(_sampler(value), _sampler(first), _sampler(second), value)
 
-    def function(expression: Any) -> Callable[[Any, float], Any]:
-        if isinstance(expression, sympy.MatrixBase):
-            parts = [function(e) for e in expression]
-            return lambda x, t: np.stack([part(x, t) for part in parts])
-        f = sympy.lambdify(symbols, expression, "numpy")
-        return lambda x, t: np.broadcast_to(f(x[0], x[1], x[2], t), x.shape[1:])
 
-    t = symbols[3]
-    return Sampled(*(function(e) for e in (value, value.diff(t), value.diff(t, 2))))
+def _sampler(expression: Any) -> Callable[[Any, float], Any]:
+    """A function of points and time from a sympy expression, or from a matrix of them."""
+    if isinstance(expression, sympy.MatrixBase):
+        parts = [_sampler(e) for e in expression]
+        return lambda x, t: np.stack([part(x, t) for part in parts])
+    f = sympy.lambdify(sympy.symbols("x y z t"), expression, "numpy")
+    return lambda x, t: np.broadcast_to(f(x[0], x[1], x[2], t), x.shape[1:])
+
+
+@dataclass(frozen=True)
+class _SinceStart(Amplitude):
+    """The integral of an amplitude, which need not be known as long as its derivatives do."""
+
+    def derivative(self, order: int = 1) -> Amplitude:
+        """The derivatives do not refer to the integral."""
+        if order == 0:
+            return self
+        assert self.first is not None
+        return Amplitude(self.first, self.second).derivative(order - 1)
+
+
+def since_start(data: Data, factor: float) -> Data:
+    """`factor` times the integral of the data from 0 to t, whose derivatives are the data."""
+    if data is None:
+        return None
+
+    def scaled(f: Any) -> Any:
+        return None if f is None else lambda *x: factor * f(*x)
+
+    if isinstance(data, Separated):
+        a = data.amplitude
+
+        def value(t: float) -> float:
+            if a.antiderivative is None:
+                raise MissingIntegralError
+            return factor * (a.antiderivative(t) - a.antiderivative(0.0))
+
+        return Separated(data.shape, _SinceStart(value, scaled(a.value), scaled(a.first)))
+
+    def sampled(x: Any, t: float) -> Any:
+        if data.antiderivative is None:
+            raise MissingIntegralError
+        return factor * (data.antiderivative(x, t) - data.antiderivative(x, 0.0))
+
+    return Sampled(sampled, scaled(data.value), scaled(data.first))

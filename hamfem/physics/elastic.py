@@ -43,6 +43,7 @@ class Elastic(Wave):
     """
 
     flux_name = "stress"
+    tracked = ("u", "v", "stress")
 
     @property
     def isotropic(self) -> bool:
@@ -165,7 +166,7 @@ class Elastic(Wave):
             for row in self.symbol
         ])  # fmt: skip
 
-    def derived(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def derived(self, fields: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
         """The von Mises stress sqrt(3/2) |dev sigma|, if the stress out of the plane is known."""
         sigma = ufl.sym(fields["stress"])
         if self.domain.dim == 2:
@@ -181,7 +182,7 @@ class Elastic(Wave):
                 [[sigma[0, 0], sigma[0, 1], 0], [sigma[1, 0], sigma[1, 1], 0], [0, 0, out]]
             )
         deviator = sigma - ufl.tr(sigma) / 3 * ufl.Identity(3)
-        return {"von_mises": ufl.sqrt(1.5 * ufl.inner(deviator, deviator))}
+        return {"von_mises": (ufl.sqrt(1.5 * ufl.inner(deviator, deviator)), "stress")}
 
 
 def _translation(e: Array) -> Motion:

@@ -41,3 +41,8 @@ def curl(dim: int) -> Array:
     for a, i, j in ((0, 2, 1), (1, 0, 2), (2, 1, 0)):
         symbol[a, i, j], symbol[a, j, i] = 1.0, -1.0
     return symbol if dim == 3 else symbol[2:, :2, :2]
+
+
+def rotated_gradient() -> Array:
+    """D = curl of a scalar across the plane: (du/dx_2, -du/dx_1)."""
+    return np.array([[[0.0, 1.0]], [[-1.0, 0.0]]])

@@ -39,12 +39,26 @@ def star(dim: int) -> Array:
     return np.concatenate([np.eye(3), spiral])
 
 
-def slowest_and_fastest(symbol: Array, C: Array, rho: Array, directions: Array) -> Array:
-    """The extreme speeds over some directions in each of n materials: shape (2, n)."""
+def slowest_and_fastest(
+    symbol: Array, C: Array, rho: Array, directions: Array, at_rest: int = 0
+) -> Array:
+    """The extreme speeds over some directions in each of n materials: shape (2, n).
+
+    Args:
+        symbol: Of D.
+        C: The stiffness, (n,) or (n, a, a).
+        rho: The density, (n,) or (n, i, i).
+        directions: Unit vectors, (directions, d).
+        at_rest: How many displacements are no waves (those along n, for D = curl).
+    """
     slow, fast = np.full(len(rho), np.inf), np.zeros(len(rho))
+    if rho.ndim == 1:
+        rho = rho[:, None, None] * np.eye(symbol.shape[1])
+    root = np.linalg.inv(np.linalg.cholesky(rho)) if len(rho) else rho
     for direction in directions:
         n = np.broadcast_to(direction, (len(rho), len(direction)))
-        values = np.linalg.eigvalsh(christoffel(symbol, C, n)) / rho[:, None]
-        slow = np.minimum(slow, np.sqrt(values[:, 0]))
+        A = root @ christoffel(symbol, C, n) @ np.swapaxes(root, 1, 2)
+        values = np.linalg.eigvalsh(A)
+        slow = np.minimum(slow, np.sqrt(values[:, at_rest]))
         fast = np.maximum(fast, np.sqrt(values[:, -1]))
     return np.stack([slow, fast])

@@ -30,15 +30,17 @@ class Wave:
         boundary: The conditions; a side that none names is free.
         sources: f, a sum of sources.
         symbol: D as a tensor (see hamfem.physics.operators), flux components first.
-        rho: The density.
+        rho: The density: a number, or a matrix that acts on the components of u.
         C: The stiffness: a number or a matrix that acts on the flux components.
         shape: Of the values of u: () for a scalar, (d,) for a vector.
         tangential: Whether only the tangential part of u has a trace.
         flux_name: What the field of the flux C D u is called.
+        tracked: The fields that densities are made of, where the discretization has them.
     """
 
     tangential = False
     flux_name = "q"
+    tracked: tuple[str, ...] = ("u", "v", "q")
 
     def __init__(
         self,
@@ -82,8 +84,8 @@ class Wave:
         """
         return {}
 
-    def derived(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """More fields for output, as UFL expressions of u, v and the flux."""
+    def derived(self, fields: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
+        """More fields for output: UFL expressions, and the field whose degree each one takes."""
         return {}
 
     def D(self, u: Any) -> Any:
@@ -132,14 +134,14 @@ class Wave:
     @property
     def isotropic(self) -> bool:
         """Whether all directions are alike."""
-        return not self.C.is_matrix
+        return not (self.C.is_matrix or self.rho.is_matrix)
 
     def _cell_speeds(self) -> Array:
         """The slowest and the fastest plane wave in the middle of each own cell, (2, cells)."""
         cells = self.domain.own_cells
         C, rho = self.C.middle(cells), self.rho.middle(cells)
         directions = star(self.domain.dim)[: 1 if self.isotropic else None]
-        return slowest_and_fastest(self.symbol, C, rho, directions)
+        return slowest_and_fastest(self.symbol, C, rho, directions, int(self.tangential))
 
     def speeds(self) -> tuple[float, float]:
         """The slowest and the fastest plane wave: of an elastic body, shear and pressure waves."""
