@@ -40,6 +40,7 @@ from hamfem.physics import mandel as mandel
 from hamfem.physics.acoustic import Acoustic
 from hamfem.physics.boundary import Clamped, Free, Impedance, Periodic
 from hamfem.physics.elastic import Elastic
+from hamfem.physics.maxwell import Maxwell
 from hamfem.physics.source import Source
 from hamfem.state import State
 from hamfem.system import FirstOrder, SecondOrder
@@ -64,6 +65,7 @@ __all__ = [
     "Impedance",
     "KahanLi",
     "Load",
+    "Maxwell",
     "McLachlanAtela",
     "McLachlanS5",
     "Newmark",

@@ -196,7 +196,7 @@ def _verlet_energy(system: System, dt: float, kick_first: bool) -> Invariant:
 
     def energy(state: State) -> float:
         if kick_first:
-            system.restoring(state.q, F)
+            system.restoring(system.moving(state.q), F)
             system.mass_solve(F, a)
             return system.energy(state) - dt**2 / 8 * float(F.dot(a))
         system.stiffness(state.v, F)
@@ -210,7 +210,7 @@ def _newmark_energy(system: System, method: Newmark, dt: float) -> Invariant:
     F, a = system.new_v(), system.new_v()
 
     def energy(state: State) -> float:
-        system.restoring(state.q, F)
+        system.restoring(system.moving(state.q), F)
         system.mass_solve(F, a)
         return system.energy(state) + dt**2 / 2 * (method.beta - 0.25) * float(F.dot(a))
 
@@ -235,7 +235,7 @@ def _simpson_energy(system: System, dt: float) -> Invariant:
         system.mass_solve(Ks, w)
         kinetic = p.dot(s) - dt**2 / 8 * p.dot(w)
         # with x = S^-1 F: q'K q - dt²/8 F'x - dt²/24 (F - dt²/8 K x)'M^-1 F
-        system.restoring(state.q, F)
+        system.restoring(system.moving(state.q), F)
         solve(F, s)
         system.stiffness(s, Ks)
         system.mass_solve(F, w)

@@ -21,6 +21,25 @@ class Clock(NamedTuple):
 
 
 @dataclass
+class Baseline:
+    """Where many conserved quantities began, and what loads have done to them since.
+
+    Attributes:
+        first: Their values at the start.
+        impulse: The integral of the loads from t = 0 to `t`.
+        t: When the run was last looked at.
+    """
+
+    first: PETSc.Vec
+    impulse: PETSc.Vec
+    t: float = 0.0
+
+    def copy(self) -> Baseline:
+        """An independent copy."""
+        return Baseline(self.first.copy(), self.impulse.copy(), self.t)
+
+
+@dataclass
 class State:
     """A point (q, v) of phase space at time t, reached after `step` steps; advanced in place.
 
@@ -33,6 +52,7 @@ class State:
         outflow: What the damping has taken out, likewise.
         memory: Vectors that a method carries from step to step (generalized-alpha's acceleration).
         clock: The clock of the run that made this state, with which it can be continued exactly.
+        origin: What drifts of conserved quantities are measured from, by name: see Baseline.
     """
 
     q: PETSc.Vec
@@ -43,8 +63,10 @@ class State:
     outflow: float = 0.0
     memory: dict[str, PETSc.Vec] = field(default_factory=dict)
     clock: Clock | None = None
+    origin: dict[str, Baseline] = field(default_factory=dict)
 
     def copy(self) -> State:
         """An independent copy, from which a run can start again."""
         memory = {name: vector.copy() for name, vector in self.memory.items()}
-        return replace(self, q=self.q.copy(), v=self.v.copy(), memory=memory)
+        origin = {name: baseline.copy() for name, baseline in self.origin.items()}
+        return replace(self, q=self.q.copy(), v=self.v.copy(), memory=memory, origin=origin)

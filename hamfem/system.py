@@ -70,6 +70,8 @@ class _System:
     M: PETSc.Mat
     space: Space | None
     kernel: Kernel | None
+    # Fields without force that are many (gradients): what keeps them apart from the steps.
+    at_rest: Any = None
     # Unknowns without mass, such as traces on absorbing walls, are for implicit methods only.
     massless = False
     new_q: Callable[[], PETSc.Vec]
@@ -92,6 +94,10 @@ class _System:
     def potential(self, state: State) -> float:
         """The energy in q."""
         raise NotImplementedError
+
+    def moving(self, q: PETSc.Vec) -> PETSc.Vec:
+        """This q, without what is at rest and so large that it hides the energy of all else."""
+        return q
 
     def energy(self, state: State) -> float:
         """The Hamiltonian: kinetic and potential energy, without the loads."""
@@ -137,8 +143,9 @@ class _System:
         return self.space.track(state)
 
 
-def _finite(state: State) -> State:
-    for name, vector in (("u or q", state.q), ("v", state.v)):
+def finite(state: State, q: str = "u or q", v: str = "v") -> State:
+    """The state, unless a half of it, which goes by that name, has NaN or infinity."""
+    for name, vector in ((q, state.q), (v, state.v)):
         if not np.isfinite(vector.norm()):
             raise ValueError(f"the initial {name} is not finite: it has NaN or infinity.")
     return state
@@ -188,10 +195,15 @@ class SecondOrder(_System):
 
     def potential(self, state: State) -> float:
         """1/2 u'Ku."""
-        self.stiffness(state.q, self._work[0])
+        u = self.moving(state.q)
+        self.stiffness(u, self._work[0])
         # A body that was thrown far has its energy in small differences of u, which are taken.
-        apart = state.q if self._apart is None else self._apart
+        apart = u if self._apart is None else self._apart
         return 0.5 * float(apart.dot(self._work[0]))
+
+    def moving(self, q: PETSc.Vec) -> PETSc.Vec:
+        """This u without fields at rest, if there are large ones."""
+        return q if self.at_rest is None else self.at_rest.without(q)
 
     def state(self, u: Any = 0, v: Any = 0, start: str = "steady") -> State:
         """The state at t = 0: callables x -> array, UFL or 0 on a mesh, arrays otherwise.
@@ -203,8 +215,8 @@ class SecondOrder(_System):
                 "projection" for the nearest functions in the mean square.
         """
         if self.space is not None:
-            return _finite(self.space.state(self, u, v, start))
-        return _finite(State(as_vector(u, self.new_q(), "u"), as_vector(v, self.new_v(), "v")))
+            return finite(self.space.state(self, u, v, start))
+        return finite(State(as_vector(u, self.new_q(), "u"), as_vector(v, self.new_v(), "v")))
 
     # ------------------------------------------------------------ maps
 
@@ -369,8 +381,8 @@ class FirstOrder(_System):
     def state(self, q: Any = 0, v: Any = 0, *, u: Any = 0, start: str = "steady") -> State:
         """The state at t = 0: u and v as functions on a mesh, q and v as arrays otherwise."""
         if self.space is not None:
-            return _finite(self.space.state(self, u, v, start))
-        return _finite(State(as_vector(q, self.new_q(), "q"), as_vector(v, self.new_v(), "v")))
+            return finite(self.space.state(self, u, v, start))
+        return finite(State(as_vector(q, self.new_q(), "q"), as_vector(v, self.new_v(), "v")))
 
     # ------------------------------------------------------------ maps
 

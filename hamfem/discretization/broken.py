@@ -22,11 +22,13 @@ from hamfem.discretization.sampling import (
     free_facets,
     sample,
     source_load,
+    weighted,
 )
 from hamfem.discretization.start import INTERPOLATION, Data, FarSolve, check_start, is_zero, steady
 from hamfem.discretization.tracked import Tracking
 from hamfem.loads import Load
-from hamfem.physics.boundary import Free
+from hamfem.physics.boundary import Free, Impedance
+from hamfem.physics.coefficient import Coefficient
 from hamfem.physics.data import MissingDerivativeError
 from hamfem.state import State
 
@@ -44,13 +46,15 @@ class BrokenSpace(Tracking):
 
     # ------------------------------------------------------------ vectors
 
-    def moments(self, f: Any, what: str) -> Array:
-        """(f, w) for every w, shape (cells, size)."""
+    def moments(self, f: Any, what: str, rho: Coefficient | None = None) -> Array:
+        """(f, w), or (rho f, w), for every w, shape (cells, size)."""
         parts = [np.zeros((0, self.hybrid.size))]
         for _, cells in self.hybrid.batches():
             points = cells.volume(self.quadrature)
             phi = self.hybrid.element.tabulate(0, points.X)[0, :, :, 0]
             values = sample(f, self.wave, cells.cells, points, what)
+            if rho is not None:
+                values = weighted(rho, cells, points, values)
             F = np.einsum("cp,cpi,pf->cif", points.weights, values, phi, optimize=True)
             parts.append(F.reshape(len(F), self.hybrid.size))
         return np.concatenate(parts)
@@ -143,18 +147,26 @@ class BrokenSpace(Tracking):
         loads = system.boundary_loads(derivative)
         if start == "projection" or loads is None or (is_zero(f) and not loads):
             return projected
-        F = self.vector(self.steady_force(data), system.new_q)
-        if system.massless:
-            system.set_wall(F, system.wall.moments(self.wall_flux(system.wall, data)))
+        F = self.steady_forces(system, data)
         loads.add([0.0], [1.0], F)
-        # Through free walls goes the flux of the data, whether or not it is the prescribed one.
-        for _, walls in self.free_walls:
-            F.axpy(1.0, system.flux_response(walls, self.wall_flux(walls, data)))
         if system.massless and self.free is not None:
             # The forces balance up to quadrature; what is left would push the body as a whole.
             self.free.balance(F)
         x = steady(system, F, far)
         return self.with_rigid_part(x, projected)
+
+    def steady_forces(self, system: Any, data: Data) -> PETSc.Vec:
+        """The forces that hold a displacement, but for those of prescribed displacements."""
+        F = self.vector(self.steady_force(data), system.new_q)
+        if system.massless:
+            # With the points of the cells' forces: both cancel on what does no work.
+            pairs = facet_pairs(self.domain, self.wave.facets(Impedance))
+            wall = FacetSamples(self.hybrid, pairs, self.quadrature)
+            system.set_wall(F, wall.moments(self.wall_flux(wall, data)))
+        # Through free walls goes the flux of the data, whether or not it is the prescribed one.
+        for _, walls in self.free_walls:
+            F.axpy(1.0, system.flux_response(walls, self.wall_flux(walls, data)))
+        return F
 
     def wall_flux(self, wall: FacetPoints, data: Data) -> Array:
         """The flux D(n)'C D u0 through walls, (facets, points, i)."""

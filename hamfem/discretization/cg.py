@@ -22,6 +22,7 @@ from dolfinx.fem.petsc import assemble_matrix
 
 from hamfem.discretization.assembly import diagonal_matrix
 from hamfem.discretization.degree import checked_degree
+from hamfem.discretization.edge_systems import edge_potential
 from hamfem.discretization.geometry import Cells
 from hamfem.discretization.nodal import (
     ClampedNodes,
@@ -34,6 +35,7 @@ from hamfem.discretization.periodic import identification
 from hamfem.discretization.sampling import data_loads, facet_pairs, source_load
 from hamfem.discretization.spectral import SpectralStiffness
 from hamfem.physics.boundary import Clamped, Free, Impedance
+from hamfem.physics.maxwell import Maxwell
 from hamfem.physics.wave import Wave
 from hamfem.system import SecondOrder
 
@@ -43,12 +45,18 @@ Array = npt.NDArray[Any]
 def cg(wave: Wave, degree: int, lumped: bool = False) -> SecondOrder:
     """Continuous P_degree (Q_degree on quadrilaterals and hexahedra).
 
+    For electromagnetic waves the potential form: A and E in NED_degree, with tangential parts that
+    are continuous, degree at least 0, and order degree + 1 for E and B = curl A.
+
     Args:
         wave: The physics.
         degree: k, at least 1; u and v converge with order k + 1.
         lumped: Gauss-Lobatto quadrature on quadrilaterals and hexahedra: the mass is diagonal and
-            the stiffness is applied by a compiled kernel, which is what explicit methods want.
+            the stiffness is applied by a compiled kernel (of electromagnetic waves, a sparse
+            matrix), which is what explicit methods want.
     """
+    if isinstance(wave, Maxwell):
+        return edge_potential(wave, degree, lumped)
     degree = checked_degree(degree, 1, "continuous elements")
     domain = wave.domain
     if lumped and domain.cell not in ("quadrilateral", "hexahedron"):

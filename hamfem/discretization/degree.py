@@ -18,6 +18,6 @@ def check_simplices(wave: Wave, method: str) -> None:
     """Refuse other cells than triangles and tetrahedra."""
     if wave.domain.cell not in ("interval", "triangle", "tetrahedron"):
         raise ValueError(
-            f"{method} of elastic waves needs triangles or tetrahedra and the mesh has "
+            f"{method} of vector waves needs triangles or tetrahedra and the mesh has "
             f"{wave.domain.cell} cells: take hf.cg, or another mesh."
         )

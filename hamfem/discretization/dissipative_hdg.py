@@ -12,6 +12,7 @@ The trace is local to a facet: (s_ll + Y) vh = data - b_l'q - s_lu v, so that wi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -23,8 +24,11 @@ from dolfinx import fem
 
 from hamfem.communicator import lasting
 from hamfem.discretization.assembly import assembled, block_diagonal, cell_mass, offset
+from hamfem.discretization.broken_fields import BrokenFields
+from hamfem.discretization.electromagnetic import ElectromagneticState
 from hamfem.discretization.hdg import CondensedSystem, hdg, stabilised
 from hamfem.discretization.hybrid_stage import FluxBlocks, HybridFlow, hybrid_stage
+from hamfem.discretization.initial_fields import InitialFields
 from hamfem.discretization.local import Hybrid
 from hamfem.discretization.mixed_space import MixedSpace
 from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs, prescribed_sides
@@ -32,6 +36,7 @@ from hamfem.discretization.start import Data, check_start
 from hamfem.discretization.trace import Trace
 from hamfem.loads import Loads
 from hamfem.physics.boundary import Clamped, Impedance
+from hamfem.physics.maxwell import Maxwell
 from hamfem.physics.wave import Wave
 from hamfem.solvers import inverse_blocks
 from hamfem.stage import Stage
@@ -54,11 +59,14 @@ def dissipative_hdg(wave: Wave, degree: int, tau: float | None = None) -> FirstO
     def impedance(cells: npt.NDArray[np.int32]) -> Array:
         return np.sqrt(wave.rho.largest(cells) * wave.C.bounds(cells)[int(wave.scalar)])
 
-    return DissipativeSystem(stabilised(wave, degree, tau, impedance), tau)
+    kind = DissipativeFields if isinstance(wave, Maxwell) else DissipativeSystem
+    return kind(stabilised(wave, degree, tau, impedance), tau)
 
 
 class DissipativeSystem(HybridFlow):
     """The system above, with sparse matrices for explicit methods and condensed implicit stages."""
+
+    space_of: Callable[[Hybrid, Any], Any]
 
     def __init__(self, hybrid: Hybrid, tau: float | None) -> None:
         wave, size = hybrid.wave, hybrid.trace_size
@@ -86,7 +94,7 @@ class DissipativeSystem(HybridFlow):
         R_v = block_diagonal(comm, blocks.s[0])
         R_v.axpy(-1.0, SG.matTransposeMult(S), PETSc.Mat.Structure.DIFFERENT_NONZERO_PATTERN)
         M_q = cell_mass(comm, np.swapaxes(blocks.M_q, 1, 2))
-        space = DissipativeSpace(hybrid, self)
+        space = self.space_of(hybrid, self)
         super().__init__(hybrid, blocks, space, M_q, B, R_q, R_v)
         self.sides = prescribed_sides(hybrid)
         loads, flux_loads = self._boundary_loads()
@@ -178,3 +186,63 @@ class DissipativeSpace(MixedSpace):
     def fields(self, state: State) -> dict[str, fem.Function]:
         """The velocity v and the flux."""
         return self.with_derived(self.primary(state))
+
+
+DissipativeSystem.space_of = DissipativeSpace
+
+
+class DissipativeFieldSpace(BrokenFields):
+    """-E and H in P_k of each cell."""
+
+    def _start_v(self, fields: InitialFields, start: str) -> PETSc.Vec:
+        """The nearest E in the norm of the energy, whose charges are those of the data."""
+        moments = self.moments(fields.given_E, "the initial E", self.wave.rho)
+        r = self.vector(moments, self.system.new_v)
+        r.scale(-1.0)
+        return self._projected(r, fields.given_E, "the initial E", -1.0)
+
+    def _start_q(self, fields: InitialFields, start: str) -> PETSc.Vec:
+        """The nearest H in the norm of the energy, with (B, grad psi) as in the data."""
+        flux, q = self.hybrid.flux, self.system.new_q()
+        if fields.without_B:
+            return q
+        r = np.zeros((self.system.cells, flux.size))
+        for part, cells in self.hybrid.batches():
+            points = cells.volume(self.quadrature)
+            G = (fields.B(cells, points) * points.weights[..., None])[..., None]
+            r[part] = flux.moments(flux.basis(cells, points), G)[..., 0]
+        moments = self.system.new_q()
+        moments.array[:] = r.reshape(-1)
+        self.system.flux_solve(moments, q)
+        return q
+
+    def primary(self, state: State) -> dict[str, fem.Function]:
+        """E and H."""
+        system = self.system
+        E = self.function(-system.cellwise(state.v, system.n), "E")
+        return {"E": E, "H": self.flux_function(system.cellwise(state.q, system.n_q))}
+
+    def fields(self, state: State) -> dict[str, fem.Function]:
+        """E, H and B."""
+        return self.with_derived(self.primary(state))
+
+    def tracked(self, state: State) -> dict[str, fem.Function]:
+        """The fields, and in 3D the rates that curls stand for."""
+        fields, system = self.primary(state), self.system
+        if self.domain.dim == 2:
+            return fields
+        kq, kv = system.new_q(), system.new_v()
+        system.stage(0)([state.q], [state.v], None, None, [kq], [kv])
+        rates = self.primary(State(kq, kv))
+        return {**fields, "rate_E": rates["E"], "rate_H": rates["H"]}
+
+
+class DissipativeFields(ElectromagneticState, DissipativeSystem):  # type: ignore[misc]
+    """The same for -E and H, with tangential traces."""
+
+    space_of = DissipativeFieldSpace
+
+    def __init__(self, hybrid: Hybrid, tau: float | None) -> None:
+        super().__init__(hybrid, tau)
+        assert isinstance(self.space, BrokenFields)
+        self.space.begin()

@@ -175,3 +175,15 @@ class Cells:
             )
             result += [flipped, flipped[:, ::-1]]
         return np.stack(result)
+
+
+def tangents(normals: Array) -> Array:
+    """Orthonormal tangents at normals (n, p, d): (n, p, d - 1, d), the same from both sides."""
+    key = normals @ _DIRECTION[: normals.shape[-1]]
+    normals = normals * np.where(np.round(key, 6) >= 0, 1.0, -1.0)[..., None]
+    if normals.shape[-1] == 2:
+        return np.stack([-normals[..., 1], normals[..., 0]], axis=-1)[..., None, :]
+    smallest = np.argmin(np.round(np.abs(normals), 6), axis=-1)  # rounded: no ties by round-off
+    first = np.cross(normals, np.eye(3)[smallest])
+    first /= np.linalg.norm(first, axis=-1, keepdims=True)
+    return np.stack([first, np.cross(normals, first)], axis=-2)

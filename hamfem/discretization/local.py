@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hamfem.discretization.flux_spaces import basix_volume, legendre
-from hamfem.discretization.geometry import Cells, Points
+from hamfem.discretization.geometry import Cells, Points, tangents
 from hamfem.physics.wave import Wave
 
 Array = npt.NDArray[Any]
@@ -99,15 +99,7 @@ class Hybrid:
     def frames(self, points: Points) -> Array:
         """The directions of the trace's components: (cells, points or 1, t, i)."""
         assert points.normals is not None
-        n, p, d = points.normals.shape
-        if not self.wave.tangential:
-            return np.broadcast_to(np.eye(self.components), (n, p, *[self.components] * 2))
-        if d == 2:
-            return (
-                np.stack([-points.normals[..., 1], points.normals[..., 0]], axis=-1)[:, :, None, :]
-                * _sign(points.normals)[..., None, None]
-            )
-        return _tangents(points.normals * _sign(points.normals)[..., None])
+        return frames(self.wave, points.normals)
 
     def blocks(self, with_mass: bool = False) -> Iterator[Blocks]:
         """The matrices of all cells, a batch at a time."""
@@ -165,6 +157,10 @@ class Hybrid:
     def _mass(self, phi: Array, weights: Array, rho: Array, affine: bool) -> Array:
         """(rho u, w), shape (cells, size) if it is diagonal, else (cells, size, size)."""
         n, f = len(weights), phi.shape[1]
+        if rho.ndim == 4:
+            weighted = weights[..., None, None] * rho
+            mass = np.einsum("cpij,pf,pg->cifjg", weighted, phi, phi, optimize=True)
+            return mass.reshape(n, self.size, self.size)
         if affine and rho.shape[1] == 1:
             volume = weights.sum(axis=1) / basix_volume(self.cells.type)
             return np.repeat((rho[:, 0] * volume)[:, None], self.size, axis=1)
@@ -215,15 +211,9 @@ class Hybrid:
         s_ll += np.matmul(uh.transpose(0, 2, 1), scaled * uh)
 
 
-def _sign(normals: Array) -> Array:
-    """+1 or -1 such that both cells of a facet make the same of their opposite normals."""
-    key = normals @ np.array([1.0, np.sqrt(2.0), np.sqrt(3.0)])[: normals.shape[-1]]
-    return np.where(np.round(key, 6) >= 0, 1.0, -1.0)
-
-
-def _tangents(normals: Array) -> Array:
-    """Two orthonormal tangents for each normal, the same for the same normal."""
-    smallest = np.argmin(np.round(np.abs(normals), 6), axis=-1)  # rounded: no ties by round-off
-    first = np.cross(normals, np.eye(3)[smallest])
-    first /= np.linalg.norm(first, axis=-1, keepdims=True)
-    return np.stack([first, np.cross(normals, first)], axis=-2)
+def frames(wave: Wave, normals: Array) -> Array:
+    """The directions of the trace's components at normals (n, p, d): (n, p, t, i)."""
+    if wave.tangential:
+        return tangents(normals)
+    n = wave.symbol.shape[1]
+    return np.broadcast_to(np.eye(n), (*normals.shape[:2], n, n))

@@ -28,6 +28,7 @@ from hamfem.discretization.condensation import (
     by_columns,
 )
 from hamfem.discretization.degree import check_simplices, checked_degree
+from hamfem.discretization.edge_systems import edge_mixed
 from hamfem.discretization.flux_spaces import (
     BrokenFlux,
     RaviartThomas,
@@ -47,6 +48,7 @@ from hamfem.flow import Half
 from hamfem.loads import Loads
 from hamfem.physics.boundary import Clamped, Free, Impedance
 from hamfem.physics.elastic import Elastic
+from hamfem.physics.maxwell import Maxwell
 from hamfem.physics.wave import Wave
 from hamfem.solvers import Solve
 from hamfem.stage import Stage
@@ -55,13 +57,22 @@ from hamfem.system import FirstOrder, _matched
 Array = npt.NDArray[Any]
 
 
-def mixed(wave: Wave, degree: int) -> FirstOrder:
+def mixed(wave: Wave, degree: int, dual: bool = False) -> FirstOrder:
     """RT_degree x DG_degree (on intervals P_(degree+1) x DG_degree): order degree + 1 for both.
+
+    For electromagnetic waves E in NED_degree and B in RT_degree, both of order degree + 1. On
+    quadrilaterals and hexahedra with right angles the masses are diagonal: explicit steps need no
+    solve.
 
     Args:
         wave: The physics.
         degree: k, at least 0.
+        dual: Of electromagnetic waves: H in NED_degree and D in RT_degree.
     """
+    if isinstance(wave, Maxwell):
+        return edge_mixed(wave, degree, dual)
+    if dual:
+        raise ValueError("only electromagnetic waves have a dual mixed form: leave dual=True out.")
     hybrid = Hybrid(wave, checked_degree(degree), _flux(wave, degree), None)
     if not hybrid.cells.affine:
         raise ValueError(

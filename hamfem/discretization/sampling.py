@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
 
+from mpi4py import MPI
 from petsc4py import PETSc
 
 import basix
@@ -15,12 +17,12 @@ import ufl
 
 from hamfem.communicator import lasting
 from hamfem.discretization.geometry import Cells, Points
-from hamfem.discretization.local import Hybrid
+from hamfem.discretization.local import Hybrid, frames
 from hamfem.discretization.trace import facets_of_cells
 from hamfem.domain import Domain
 from hamfem.loads import Load, SampledLoad
-from hamfem.physics.boundary import Periodic
-from hamfem.physics.coefficient import call, evaluate
+from hamfem.physics.boundary import Clamped, Periodic
+from hamfem.physics.coefficient import Coefficient, call, evaluate
 from hamfem.physics.data import Amplitude, Data, Sampled, Separated, vector
 from hamfem.physics.wave import Wave
 
@@ -34,16 +36,39 @@ def facet_pairs(domain: Domain, facets: npt.NDArray[np.int32]) -> npt.NDArray[np
 
 
 def free_facets(wave: Wave) -> npt.NDArray[np.int32]:
-    """The facets of the boundary that no condition names; own cells know all their neighbours."""
+    """The facets of own cells on the boundary that no condition names.
+
+    Own cells know all their neighbours; ghosts do not, and look as if they lay at the boundary.
+    """
     topology, dim = wave.domain.mesh.topology, wave.domain.dim
     topology.create_connectivity(dim - 1, dim)
     alone = np.diff(topology.connectivity(dim - 1, dim).offsets) == 1
     for condition in wave.boundary:
         alone[wave.domain.facets(*condition.names)] = False
-    return np.flatnonzero(alone).astype(np.int32)
+    return np.intersect1d(np.flatnonzero(alone), facets_of_cells(wave.domain)).astype(np.int32)
 
 
-def sample(f: Any, wave: Wave, cells: npt.NDArray[np.int32], points: Points, what: str) -> Array:
+class Kind(Protocol):
+    """What values of a field look like: u of a wave, or another field."""
+
+    @property
+    def domain(self) -> Domain:
+        """Where it lives."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of its values."""
+
+    @property
+    def components(self) -> int:
+        """How many numbers a value is."""
+
+    @property
+    def scalar(self) -> bool:
+        """Whether it is one."""
+
+
+def sample(f: Any, wave: Kind, cells: npt.NDArray[np.int32], points: Points, what: str) -> Array:
     """A number or vector, callable or UFL expression like u at the points: (cells, points, i)."""
     shape = (*points.x.shape[:2], wave.components)
     if isinstance(f, ufl.core.expr.Expr):
@@ -55,7 +80,7 @@ def sample(f: Any, wave: Wave, cells: npt.NDArray[np.int32], points: Points, wha
     return np.broadcast_to(constant(f, wave, what), shape)
 
 
-def constant(f: Any, wave: Wave, what: str) -> Array:
+def constant(f: Any, wave: Kind, what: str) -> Array:
     """A number, or as many numbers as u has components; 0 is a vector too."""
     if isinstance(f, int | float | np.number) and np.isfinite(f) and (wave.scalar or f == 0):
         return np.full(wave.components, float(f))
@@ -65,6 +90,14 @@ def constant(f: Any, wave: Wave, what: str) -> Array:
         raise ValueError(f"{what} has shape {np.shape(f)} and must have {wave.shape}.")
     kind = "a number" if wave.scalar else f"0, a vector of {wave.components} numbers"
     raise TypeError(f"{what} is {kind}, a callable x -> array or a UFL expression: {f!r} is none.")
+
+
+def weighted(c: Coefficient, cells: Cells, points: Points, values: Array) -> Array:
+    """A coefficient times a field at points."""
+    factor = c.at(cells.cells, points.X, points.x)
+    if factor.ndim == 2:
+        return factor[..., None] * values
+    return np.matmul(factor, values[..., None])[..., 0]
 
 
 class FacetPoints:
@@ -115,19 +148,25 @@ class FacetPoints:
         return result
 
     def impedance(self) -> Array:
-        """Y = sqrt(rho D(n)'C D(n)), a matrix at each point: (facets, points, i, i)."""
+        """Y with Y rho^-1 Y = D(n)'C D(n), a matrix at each point: (facets, points, i, i).
+
+        A plane wave along n that goes out has the flux -Y v. For D = curl it acts on the tangential
+        part; the normal part of v, where no flux acts on it, is eliminated from rho.
+        """
         wave, n = self.wave, self.wave.components
-        squared = np.zeros((*self.weights.shape, n, n))
+        Y = np.zeros((*self.weights.shape, n, n))
         for mine, cells, points in self.by_facet:
             rho, C = (c.at(cells.cells, points.X, points.x) for c in (wave.rho, wave.C))
             D = np.einsum("aij,fpj->fpai", wave.symbol, self.normals[mine])
             C_D = C[..., None, None] * D if C.ndim == 2 else np.matmul(C, D)
-            squared[mine] = rho[..., None, None] * np.matmul(np.swapaxes(D, 2, 3), C_D)
-        if n == 1:
-            return np.sqrt(squared)
-        values, vectors = np.linalg.eigh(squared)
-        roots = np.sqrt(np.maximum(values, 0.0))[..., None, :]
-        return np.matmul(vectors * roots, np.swapaxes(vectors, 2, 3))
+            A = np.matmul(np.swapaxes(D, 2, 3), C_D)
+            if rho.ndim == 2:
+                rho = rho[..., None, None] * np.eye(n)
+            frame = frames(wave, self.normals[mine])
+            back = np.swapaxes(frame, 2, 3)
+            reduced = np.linalg.inv(frame @ np.linalg.inv(rho) @ back)
+            Y[mine] = back @ geometric_mean(reduced, frame @ A @ back) @ frame
+        return Y
 
     def cell_moments(self, element: Any, values: Array) -> Array:
         """<values, w> for the functions w of an element: (facets, components, functions)."""
@@ -144,6 +183,15 @@ class FacetPoints:
         return values.reshape(self.shape)
 
 
+def geometric_mean(A: Array, B: Array) -> Array:
+    """Y with Y A^-1 Y = B for symmetric positive definite matrices A and B."""
+    L = np.linalg.cholesky(A)
+    inverse = np.linalg.inv(L)
+    values, vectors = np.linalg.eigh(inverse @ B @ np.swapaxes(inverse, -1, -2))
+    vectors = L @ vectors
+    return (vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+
+
 class FacetSamples(FacetPoints):
     """Quadrature points on some facets, and moments against the trace basis."""
 
@@ -158,18 +206,25 @@ class FacetSamples(FacetPoints):
             self.eta[mine] = tables[cells.orientation(f)]
         self.size = hybrid.trace_size
 
+    @cached_property
+    def frame(self) -> Array:
+        """The directions of the trace's components: (facets, points, t, i)."""
+        return frames(self.wave, self.normals)
+
     def moments(self, values: Array) -> Array:
         """<values, eta> for values (facets, points, i): shape (facets, size)."""
-        moments = np.einsum("fp,fpi,fpl->fil", self.weights, values, self.eta, optimize=True)
+        along = np.einsum("fpti,fpi->fpt", self.frame, values)
+        moments = np.einsum("fp,fpt,fpl->ftl", self.weights, along, self.eta, optimize=True)
         return moments.reshape(len(values), self.size)
 
     def mass(self, Y: Array | None = None) -> Array:
         """<Y eta, eta> for matrices Y at the points, 1 by default: (facets, size, size)."""
         if Y is None:
             Y = np.broadcast_to(np.eye(self.wave.components), (*self.shape, self.shape[2]))
-        Y = self.weights[..., None, None] * Y
-        mass = np.einsum("fpij,fpl,fpm->filjm", Y, self.eta, self.eta, optimize=True)
-        return mass.reshape(len(Y), self.size, self.size)
+        along: Array = self.frame @ Y @ np.swapaxes(self.frame, 2, 3)
+        weighted = self.weights[..., None, None] * along
+        mass = np.einsum("fpij,fpl,fpm->filjm", weighted, self.eta, self.eta, optimize=True)
+        return mass.reshape(len(mass), self.size, self.size)
 
     def project(self, values: Array) -> Array:
         """The trace that is nearest to the values (facets, points, i): shape (facets, size)."""
@@ -211,11 +266,50 @@ class FacetSamples(FacetPoints):
 def prescribed_sides(hybrid: Hybrid) -> list[tuple[Any, FacetSamples]]:
     """The conditions that prescribe something, each with the points of its sides."""
     domain = hybrid.wave.domain
-    return [
-        (condition, FacetSamples(hybrid, facet_pairs(domain, domain.facets(*condition.names))))
-        for condition in hybrid.wave.boundary
-        if not isinstance(condition, Periodic) and condition.value is not None
-    ]
+    sides = []
+    for condition in hybrid.wave.boundary:
+        if not isinstance(condition, Periodic) and condition.value is not None:
+            pairs = facet_pairs(domain, domain.facets(*condition.names))
+            samples = FacetSamples(hybrid, pairs)
+            check_along_wall(condition, samples)
+            sides.append((condition, samples))
+    return sides
+
+
+def check_along_wall(condition: Any, samples: FacetPoints) -> None:
+    """Refuse tangential data with a normal part, at some times; a curved side may leave a little.
+
+    Only fields whose tangential part has a trace are concerned.
+    """
+    wave, data = samples.wave, condition.value
+    if not wave.tangential:
+        return
+    if isinstance(data, Separated):
+        values = [samples.values(data.shape)]
+    else:
+        # The potential on a clamped side may not be known: its derivative is the field.
+        g = data.first or data.value if isinstance(condition, Clamped) else data.value
+        values = [samples.call(g, t) for t in (0.0, 0.3, 1.1)]
+    facets = facets_of_cells(wave.domain)[samples.cells, samples.facets]
+    for name in condition.names:
+        mine = np.isin(facets, wave.domain.facets(name))
+        n = samples.normals[mine]
+        local = [
+            *n.max(axis=(0, 1), initial=-1.0),
+            *-n.min(axis=(0, 1), initial=1.0),
+            max(np.abs((v[mine] * n).sum(axis=-1)).max(initial=0.0) for v in values),
+            max(np.abs(v[mine]).max(initial=0.0) for v in values),
+        ]
+        found = np.empty(len(local))
+        wave.domain.comm.Allreduce(np.array(local), found, MPI.MAX)
+        highest, lowest = np.split(found[:-2], 2)
+        flat = bool(np.all(highest + lowest < 1e-8))
+        normal, largest = found[-2:]
+        if normal > (1e-8 if flat else 0.3) * largest:
+            raise ValueError(
+                f"the value on side '{name}' must be tangential and has a part normal to the wall "
+                f"({normal:.2g} of {largest:.2g}): take that part away."
+            )
 
 
 class Shell:

@@ -109,6 +109,22 @@ def steady(system: Any, F: PETSc.Vec, far: FarSolve) -> PETSc.Vec:
     return x
 
 
+def steady_but_for_rest(system: Any, F: PETSc.Vec, far: FarSolve) -> PETSc.Vec:
+    """A solution of K x = F where ker K, which F must be orthogonal to, is too large to name.
+
+    By x += (K + M/c)^-1 (F - K x): what moves converges with a factor below 1e-4, and what F has in
+    ker K by round-off or quadrature is not amplified as by conjugate gradients.
+    """
+    x, r, z = F.duplicate(), F.copy(), F.duplicate()
+    x.set(0.0)
+    for _ in range(4):
+        far.solve(r, z)
+        x.axpy(far.c, z)
+        system.stiffness(x, r)
+        r.aypx(-1.0, F)
+    return x
+
+
 class Data:
     """Initial data on cells: the strain D u and the flux C D u at any reference points.
 

@@ -15,6 +15,7 @@ from petsc4py import PETSc
 import numpy as np
 import ufl
 from dolfinx import fem
+from dolfinx.mesh import Mesh
 
 from hamfem.communicator import lasting
 from hamfem.dolfinx_versions import interpolation_points
@@ -39,7 +40,7 @@ class Tracked:
         self.mesh = wave.domain.mesh
         self.functions = {
             name: fem.Function(fields[name].function_space)
-            for name in ("u", "v", wave.flux_name)
+            for name in wave.tracked
             if name in fields
         }
         self.t = fem.Constant(self.mesh, 0.0)
@@ -56,44 +57,45 @@ class Tracked:
         self.t.value = t
 
     @cached_property
-    def _forms(self) -> dict[str, list[Any]]:
+    def _totals(self) -> _Integrals:
         dx = ufl.Measure("dx", domain=self.mesh)
-        return {
-            name: [fem.form(part * dx) for part in _components(density)]
-            for name, (density, _) in self.expressions.items()
-            if name != "energy" and name not in self.wave.motions
-        }
+        known = {"energy", *self.wave.motions}
+        return _Integrals(
+            self.mesh,
+            {
+                name: density
+                for name, (density, _) in self.expressions.items()
+                if name not in known and len(density.ufl_shape) < 2
+            },
+            dx,
+        )
 
     def totals(self) -> dict[str, Any]:
         """The integrals of the densities, numbers or vectors."""
-        return self._assembled(self._forms)
+        return self._totals()
 
     @cached_property
-    def _wall_forms(self) -> dict[str, list[Any]]:
+    def _through_walls(self) -> _Integrals:
         ds, n = ufl.Measure("ds", domain=self.mesh), ufl.FacetNormal(self.mesh)
-        result = {}
-        for name, (_, flux) in self.expressions.items():
-            through = ufl.dot(flux, n)
-            result[name] = [fem.form(part * ds) for part in _components(through)]
-        return result
+        return _Integrals(
+            self.mesh,
+            {
+                name: ufl.dot(flux, n)
+                for name, (density, flux) in self.expressions.items()
+                if len(density.ufl_shape) < 2
+            },
+            ds,
+        )
 
     def through_walls(self) -> dict[str, Any]:
         """What leaves through the boundary per time."""
-        return self._assembled(self._wall_forms)
-
-    def _assembled(self, forms: dict[str, list[Any]]) -> dict[str, Any]:
-        comm = lasting(self.mesh.comm)
-        result: dict[str, Any] = {}
-        for name, parts in forms.items():
-            values = np.array([fem.assemble_scalar(form) for form in parts])
-            total = comm.allreduce(values)
-            result[name] = float(total[0]) if len(total) == 1 else total
-        return result
+        return self._through_walls()
 
     @cached_property
     def _interpolants(self) -> dict[str, tuple[fem.Function, fem.Expression]]:
         result = {}
-        degree = 2 * self.degree
+        # Products of two fields, and their moments about the origin.
+        degree = 2 * self.degree + 1
         for name, pair in self.expressions.items():
             for kind, expression in zip(("density", "flux"), pair):
                 element = ("Discontinuous Lagrange", degree, expression.ufl_shape)
@@ -104,7 +106,7 @@ class Tracked:
         return result
 
     def fields(self) -> dict[str, fem.Function]:
-        """name_density and name_flux as discontinuous functions of twice the degree."""
+        """name_density and name_flux as discontinuous functions of more than twice the degree."""
         result = {}
         for name, (f, expression) in self._interpolants.items():
             f.interpolate(expression)
@@ -112,11 +114,37 @@ class Tracked:
         return result
 
 
-def _components(expression: Any) -> list[Any]:
-    """The components of a vector, or the number itself."""
-    if not expression.ufl_shape:
-        return [expression]
-    return [expression[i] for i in range(expression.ufl_shape[0])]
+class _Integrals:
+    """The integrals of numbers and vectors by one compiled form, which tests them cell by cell."""
+
+    def __init__(self, mesh: Mesh, quantities: dict[str, Any], measure: Any) -> None:
+        self._comm = lasting(mesh.comm)
+        self._slices: dict[str, Any] = {}
+        components: list[Any] = []
+        for name, q in quantities.items():
+            count = q.ufl_shape[0] if q.ufl_shape else 1
+            start = len(components)
+            components += [q[i] for i in range(count)] if q.ufl_shape else [q]
+            self._slices[name] = slice(start, start + count) if count > 1 else start
+        self._form, self._count = None, len(components)
+        if components:
+            space = ("Discontinuous Lagrange", 0, (len(components),))
+            W = fem.functionspace(mesh, space)
+            self._form = fem.form(
+                ufl.inner(ufl.as_vector(components), ufl.TestFunction(W)) * measure
+            )
+            self._cells = W.dofmap.index_map.size_local
+
+    def __call__(self) -> dict[str, Any]:
+        if self._form is None:
+            return {}
+        # A cell that this rank does not own has got nothing here.
+        values = fem.assemble_vector(self._form).array.reshape(-1, self._count)
+        total = self._comm.allreduce(values[: self._cells].sum(axis=0))
+        return {
+            name: total[where] if isinstance(where, slice) else float(total[where])
+            for name, where in self._slices.items()
+        }
 
 
 class Tracking:
@@ -194,8 +222,8 @@ class Tracking:
         if not hasattr(self, "_sources"):
             self._sources = {n: fem.Function(f.function_space) for n, f in fields.items()}
             self._expressions = {}
-            for name, expression in self.wave.derived(self._sources).items():
-                degree = _degree(fields[self.wave.flux_name])
+            for name, (expression, like) in self.wave.derived(self._sources).items():
+                degree = _degree(fields[like])
                 V = fem.functionspace(
                     self.wave.domain.mesh, ("Discontinuous Lagrange", degree, expression.ufl_shape)
                 )
@@ -210,12 +238,16 @@ class Tracking:
         raise NotImplementedError
 
     def primary(self, state: State) -> dict[str, fem.Function]:
-        """The fields that tracked quantities are made of."""
+        """The fields that the discretization has, of which others are made."""
         return self.fields(state)
+
+    def tracked(self, state: State) -> dict[str, fem.Function]:
+        """The fields that tracked quantities are made of."""
+        return self.primary(state)
 
     def track(self, state: State) -> Tracked:
         """The tracked quantities at a state."""
-        fields = self.primary(state)
+        fields = self.tracked(state)
         if not hasattr(self, "_tracked"):
             degree = max(_degree(f) for f in fields.values())
             self._tracked = Tracked(self.wave, fields, degree)

@@ -84,6 +84,8 @@ def _march(
     if steps == 0:
         return
     advance = method.bind(system, clock.dt)
+    if system.at_rest is not None:
+        advance = system.at_rest.apart(advance, clock.dt, system)
     state.clock = clock
     end = state.step + steps
     # The energy of explicit methods oscillates, the more the closer dt is to its limit.
