@@ -1,6 +1,8 @@
 """Fits of order and drift, shared by the tests."""
 
 import numpy as np
+import ufl
+from dolfinx import fem
 
 
 def order(h, errors, floor=1e-12):
@@ -31,3 +33,21 @@ def drift(t, values, intervals=10):
     t, values = np.asarray(t, float), np.asarray(values, float)
     parts = np.array_split(np.arange(len(t)), intervals)
     return np.polyfit([t[p].mean() for p in parts], [values[p].max() for p in parts], 1)[0]
+
+
+def error(f, solution):
+    """The distance of a function from an exact one in the mean square."""
+    V = f.function_space
+    element = V.ufl_element()
+    degree = element.embedded_superdegree + 3
+    fine = fem.Function(
+        fem.functionspace(V.mesh, ("Discontinuous Lagrange", degree, element.reference_value_shape))
+    )
+    fine.interpolate(solution)
+    form = fem.form(ufl.inner(f - fine, f - fine) * ufl.dx)
+    return np.sqrt(V.mesh.comm.allreduce(fem.assemble_scalar(form)))
+
+
+def worst(rows, found):
+    """The larger one of the errors so far and those found now, field by field."""
+    return {name: max(value, rows.get(name, 0.0)) for name, value in found.items()}

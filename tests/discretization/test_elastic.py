@@ -10,7 +10,7 @@ from dolfinx import fem
 
 import hamfem as hf
 from tests.discretization.methods import METHODS
-from tests.verification import check_orders, drift, order
+from tests.verification import check_orders, drift, error, order, worst
 
 COMM = MPI.COMM_WORLD
 ALONE = pytest.mark.skipif(COMM.size > 1, reason="orders are measured on one rank")
@@ -26,23 +26,6 @@ def cell_of(name, dim):
 
 def box(name, dim, n, comm=COMM, upper=None):
     return hf.box(comm, (0,) * dim, upper or (1,) * dim, n, cell_of(name, dim))
-
-
-def error(f, solution):
-    """The distance of a function from an exact one in the mean square."""
-    V = f.function_space
-    element = V.ufl_element()
-    degree = element.embedded_superdegree + 3
-    fine = fem.Function(
-        fem.functionspace(V.mesh, ("Discontinuous Lagrange", degree, element.reference_value_shape))
-    )
-    fine.interpolate(solution)
-    form = fem.form(ufl.inner(f - fine, f - fine) * ufl.dx)
-    return np.sqrt(V.mesh.comm.allreduce(fem.assemble_scalar(form)))
-
-
-def worst(rows, found):
-    return {name: max(value, rows.get(name, 0.0)) for name, value in found.items()}
 
 
 def expected_orders(name, k):
