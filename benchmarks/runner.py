@@ -1,4 +1,4 @@
-"""hamfem against NGSolve and MFEM, in turn on one core: what run_acoustic and run_elastic share."""
+"""hamfem against NGSolve and MFEM, in turn on one core: what run_acoustic and its like share."""
 
 import argparse
 import json
@@ -11,7 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 RUN = str(HERE.parent / "docker" / "run")
 WHEELS = {"ngsolve": "ngsolve==6.2.2608", "mfem": "mfem==4.10.0.1"}
-TIMES = ("space", "start", "limit", "bind", "step", "solve", "memory")
+TIMES = ("space", "start", "limit", "bind", "step", "solve", "products", "memory")
 HELP = """
 METHODS are {methods} (all by default);
 `{first}2` is {first} in 2D only. hamfem runs in the image through docker/run, the peers on the
@@ -124,6 +124,7 @@ COLUMNS = (
     ("step, ms", 9, "9.3f", lambda r: 1e3 * r["step"]),
     ("ns/unkn.", 9, "9.1f", lambda r: 1e9 * r["step"] / r["unknowns"]),
     ("solve, ms", 9, "9.3f", lambda r: 1e3 * r["solve"]),
+    ("products", 9, "9.3f", lambda r: r["step"] / r["products"]),
     ("space, s", 8, "8.2f", lambda r: r["space"]),
     ("start, s", 8, "8.2f", lambda r: r["start"]),
     ("limit, s", 8, "8.2f", lambda r: r["limit"]),

@@ -1,11 +1,12 @@
-"""One method for one kind of waves on one mesh: what acoustic.py and elastic.py have in common.
+"""One method for one kind of waves on one mesh: what acoustic.py and its like have in common.
 
 One JSON line is printed. Times are seconds: `space` until the system is there, `limit` for the
 largest stable step, `bind` for what the method factorises, `step` the best chunk of steps divided
 by their number, `solve` the sparse solve in it. `memory` is the largest resident set in MB;
 `of_read` and `of_copy` compare the rate at which a step must have moved memory with a read-only
 pass (dot) and a copy over arrays of the same total size in the same run. `error` is that of what is
-marched, against a standing wave.
+marched, against a standing wave. Of edge elements, `products` is the time of the bare products with
+the sparse matrices of a step.
 """
 
 import cProfile
@@ -21,7 +22,7 @@ from mpi4py import MPI
 
 import numpy as np
 import typer
-from timing import COMM, Factors, bandwidth, memory
+from timing import COMM, Factors, bandwidth, best, memory
 
 import hamfem as hf
 
@@ -55,11 +56,15 @@ class Physics:
         wave: The physics in the unit square or cube.
         exact: A standing wave in it, of the dimension and the phase.
         methods: What is measured.
+        state: The state of a system that is the standing wave at a time.
     """
 
     wave: Callable[[Any], Any]
     exact: Callable[[int, float], Any]
     methods: Mapping[str, Method]
+    state: Callable[[Any, Any, float], Any] = lambda system, exact, t: system.state(
+        u=exact.u(t), v=exact.v(t), start="projection"
+    )
 
 
 def lumped(wave: Any, degree: int) -> Any:
@@ -76,6 +81,13 @@ def box(dim: int, n: int, cubes: bool) -> Any:
 def traffic(system: Any, method: Method, points: int, factor: float) -> float:
     """The bytes that a step must move: matrices once for each use, vectors for each in and out."""
     size = system.M.size[0]
+    if edges := getattr(system, "edges", None):
+        pair = isinstance(system, hf.FirstOrder)
+        matrices = [system.B, edges.curl] if pair else [system.K]
+        entries = sum(A.getInfo()["nz_used"] for A in matrices)
+        return (
+            12 * entries + 2 * factor + 48 * sum(x.size for x in (system.new_q(), system.new_v()))
+        )
     if method.cubes:
         factors = system.K.getPythonContext().operator.lib.factors()
         return float(points * (8 * factors + 4) + 56 * size)
@@ -96,6 +108,8 @@ def unknowns(system: Any) -> int:
     """The dimension of what is marched, without the displacement of second-order systems."""
     if not isinstance(system, hf.FirstOrder):
         return system.M.size[0]
+    if hasattr(system, "edges"):
+        return system.M.size[0] + system.M_q.size[0]
     # Of the fluxes only those with continuous normal part.
     return system.M.size[0] + system.M_q.size[0] - system.trace.total * system.trace.size
 
@@ -172,7 +186,7 @@ def measured(
     exact = physics.exact(dim, -np.pi / 2 if first_order else 0.0)
 
     def at(t: float) -> Any:
-        return system.state(u=exact.u(t), v=exact.v(t), start="projection")
+        return physics.state(system, exact, t)
 
     state, start = watch("start", lambda: at(0.0))
     initial = (state.v if first_order else state.q).copy()
@@ -212,4 +226,18 @@ def measured(
         "dt": dt,
         "error": (y - x).norm() / initial.norm(),
     }
+    if first_order and hasattr(system, "edges"):
+        record["products"] = products(system)
     return record | ({"solve": solve} if solve else {})
+
+
+def products(system: Any) -> float:
+    """Seconds of the products with the sparse matrices in a step of edge elements by Verlet."""
+    q, v = system.new_q(), system.new_v()
+    v.set(1.0)
+
+    def both() -> None:
+        system.curl.multAdd(v, q, q)
+        system.B.mult(q, v)
+
+    return best(both, 20)

@@ -1,9 +1,12 @@
 """NGSolve with the work of one case of hamfem's benchmarks; prints one JSON line.
 
-python benchmarks/peers/ngsolve_waves.py acoustic|elastic METHOD DIM --n N --degree K --dt DT
+python benchmarks/peers/ngsolve_waves.py PHYSICS METHOD DIM --n N --degree K --dt DT
+
+PHYSICS is acoustic, elastic or maxwell.
 
 METHOD is cg, hdg (mixed), primal (HDG by interior penalty), all by the midpoint rule; for acoustic
-waves mixed (Raviart-Thomas, Verlet), for elastic ones hybridised (Arnold-Falk-Winther, midpoint).
+waves mixed (Raviart-Thomas, Verlet), for elastic ones hybridised (Arnold-Falk-Winther, midpoint),
+for electromagnetic ones edges (E in edge elements, H in discontinuous vectors, Verlet).
 """
 
 import math
@@ -54,6 +57,10 @@ class Acoustic:
         """C^-1 q."""
         return q
 
+    def through(self, u, q, n):
+        """The work of the flux q through a wall."""
+        return InnerProduct(u, q * n)
+
 
 class Elastic:
     """A free body with lam = mu = 1, u a vector, its flux the stress."""
@@ -95,6 +102,67 @@ class Elastic:
         """C^-1 q, and q / (2 mu) of a skew q."""
         d = self.mesh.dim
         return q / 2 - 1 / (2 * (2 + d)) * ng.Trace(q) * ng.Id(d)
+
+    def through(self, u, q, n):
+        """The work of the flux q through a wall."""
+        return InnerProduct(u, q * n)
+
+
+class Maxwell:
+    """A conducting cavity, u the potential A, its flux the curl; in 2D a number."""
+
+    held = ".*"
+    stiffness = 1.0
+    tau = 10.0
+
+    def __init__(self, mesh):
+        self.mesh = mesh
+        self.frequency = math.pi * math.sqrt(2)
+        if mesh.dim == 3:
+            s = ng.sin(math.pi * ng.y) * ng.sin(math.pi * ng.z)
+            self.mode = ng.CF((s, 0, 0))
+        else:
+            a, b = math.pi * ng.x, math.pi * ng.y
+            self.mode = math.pi * ng.CF((ng.cos(a) * ng.sin(b), -ng.sin(a) * ng.cos(b)))
+
+    def continuous(self, k):
+        """Of u: the edge elements that hold P_k, which NGSolve counts from 1."""
+        return ng.HCurl(self.mesh, order=k + 1, type1=True, dirichlet=self.held)
+
+    def broken(self, k):
+        """Of u."""
+        return ng.VectorL2(self.mesh, order=k)
+
+    def facets(self, k):
+        """Of the tangential trace of u."""
+        return ng.TangentialFacetFESpace(self.mesh, order=k, dirichlet=self.held)
+
+    def fluxes(self, k):
+        """Of the curl."""
+        return ng.VectorL2(self.mesh, order=k) if self.mesh.dim == 3 else ng.L2(self.mesh, order=k)
+
+    def strain(self, u):
+        """The curl of u."""
+        if isinstance(u.space, ng.HCurl):
+            return ng.curl(u)
+        G = Grad(u)
+        if self.mesh.dim == 2:
+            return G[1, 0] - G[0, 1]
+        return ng.CF((G[2, 1] - G[1, 2], G[0, 2] - G[2, 0], G[1, 0] - G[0, 1]))
+
+    def flux(self, u):
+        """The curl of u."""
+        return self.strain(u)
+
+    def compliance(self, q):
+        """The same q."""
+        return q
+
+    def through(self, u, q, n):
+        """The work of the flux q through a wall: (n x u).q."""
+        if self.mesh.dim == 2:
+            return (n[0] * u[1] - n[1] * u[0]) * q
+        return InnerProduct(ng.Cross(n, u), q)
 
 
 def case(physics, unknowns, times, field, step, inverse, r, x):
@@ -145,8 +213,16 @@ def hybrid(physics, c, u, uh, w, wh, q, r, strain):
     n = specialcf.normal(physics.mesh.dim)
     cells = InnerProduct(u, w) - c * InnerProduct(physics.compliance(q), r)
     cells += c * (InnerProduct(strain(u), r) + InnerProduct(strain(w), q))
-    walls = InnerProduct(u - uh, r * n) + InnerProduct(w - wh, q * n)
+    walls = physics.through(u - uh, r, n) + physics.through(w - wh, q, n)
     return cells * dx - c * walls * dx(element_boundary=True)
+
+
+def along(physics, u):
+    """What of u has a trace: of Maxwell's equations the tangential part."""
+    if not isinstance(physics, Maxwell):
+        return u
+    n = specialcf.normal(physics.mesh.dim)
+    return u - InnerProduct(u, n) * n
 
 
 def hdg(physics, degree, dt, watch):
@@ -154,10 +230,11 @@ def hdg(physics, degree, dt, watch):
     U = physics.broken(degree)
     fes = physics.fluxes(degree) * U * physics.facets(degree)
     (q, u, uh), (r, w, wh) = fes.TnT()
-    tau, c = 1.0 / math.sqrt(physics.mesh.dim), dt * dt / 4
+    tau, c = getattr(physics, "tau", 1.0) / math.sqrt(physics.mesh.dim), dt * dt / 4
     a = ng.BilinearForm(fes, symmetric=True, condense=True)
     a += hybrid(physics, c, u, uh, w, wh, q, r, physics.strain)
-    a += c * tau * InnerProduct(u - uh, w - wh) * dx(element_boundary=True)
+    jumps = InnerProduct(along(physics, u - uh), along(physics, w - wh))
+    a += c * tau * jumps * dx(element_boundary=True)
     return condensed(physics, a, fes, U, fes.Range(1), U.ndof, dt, watch)
 
 
@@ -170,8 +247,10 @@ def primal(physics, degree, dt, watch):
     penalty = 4 * physics.stiffness * (degree + 1) ** 2 / h
     a = ng.BilinearForm(fes, symmetric=True, condense=True)
     a += (InnerProduct(u, w) + c * InnerProduct(physics.flux(u), physics.strain(w))) * dx
-    walls = InnerProduct(physics.flux(u) * n, w - wh) + InnerProduct(physics.flux(w) * n, u - uh)
-    walls -= penalty * InnerProduct(u - uh, w - wh)
+    walls = physics.through(w - wh, physics.flux(u), n) + physics.through(
+        u - uh, physics.flux(w), n
+    )
+    walls -= penalty * InnerProduct(along(physics, u - uh), along(physics, w - wh))
     a += -c * walls * dx(element_boundary=True)
     return condensed(physics, a, fes, U, fes.Range(0), U.ndof, dt, watch)
 
@@ -259,7 +338,38 @@ def mixed(physics, degree, dt, watch):
     return case(physics, V.ndof + Q.ndof, times, field, step, inverse, f, dq)
 
 
-METHODS = {f.__name__: f for f in (cg, hdg, primal, hybridised, mixed)}
+def edges(physics, degree, dt, watch):
+    """Maxwell: E in edge elements, H in discontinuous vectors, by Verlet."""
+    V, Q = physics.continuous(degree), physics.fluxes(degree)
+    v, w = V.TnT()
+    r = Q.TestFunction()
+    M = ng.BilinearForm(InnerProduct(v, w) * dx, symmetric=True).Assemble().mat
+    C = ng.BilinearForm(trialspace=V, testspace=Q)
+    C += InnerProduct(ng.curl(v), r) * dx
+    C = C.Assemble().mat
+    times = {"space": watch()}
+    inverse = M.Inverse(V.FreeDofs(), inverse="sparsecholesky")
+    mass = Q.Mass(1).Inverse()
+    times["bind"] = watch()
+    transpose = C.T
+    field = ng.GridFunction(V)
+    field.Set(physics.mode)
+    y, x, g = field.vec, C.CreateColVector(), C.CreateColVector()
+    f, dv = (M.CreateColVector() for _ in range(2))
+    g.data = C * y
+    x.data = dt / 2 * (mass * g)
+
+    def step():
+        f.data = transpose * x
+        dv.data = inverse * f
+        y.data -= dt * dv
+        g.data = C * y
+        x.data += dt * (mass * g)
+
+    return case(physics, V.ndof + Q.ndof, times, field, step, inverse, f, dv)
+
+
+METHODS = {f.__name__: f for f in (cg, hdg, primal, hybridised, mixed, edges)}
 
 
 def main():
@@ -271,7 +381,7 @@ def main():
         mesh = MakeStructured2DMesh(quads=False, nx=n, ny=n)
     else:
         mesh = MakeStructured3DMesh(hexes=False, nx=n, ny=n, nz=n)
-    physics = Acoustic(mesh) if args.physics == "acoustic" else Elastic(mesh)
+    physics = {"acoustic": Acoustic, "elastic": Elastic, "maxwell": Maxwell}[args.physics](mesh)
     report("ngsolve", args, imports, METHODS[args.method](physics, args.degree, args.dt, watch))
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 def arguments(description, methods):
     """The command line, which a runner fills in from hamfem's case."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("physics", choices=["acoustic", "elastic"])
+    parser.add_argument("physics", choices=["acoustic", "elastic", "maxwell"])
     parser.add_argument("method", choices=methods)
     parser.add_argument("dim", type=int, choices=[2, 3])
     parser.add_argument("--n", type=int, required=True, help="cells in each direction")
