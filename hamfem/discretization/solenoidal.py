@@ -63,13 +63,17 @@ class Solenoidal:
         walls = free_facets(scalar)
         self.trace = Trace(domain, self.hybrid.trace_size, walls, scalar.boundary)
         M = np.zeros(self.blocks.M.shape)
-        if not domain.comm.allreduce(len(walls)) and domain.comm.rank == 0:
+        self._closed = not domain.comm.allreduce(len(walls))
+        if self._closed and domain.comm.rank == 0:
             # Without walls p is open up to a constant, which is fixed in one cell.
             M[0, 0] = self.blocks.X[0][0, 0, 0] or self.blocks.X[2][0, 0, 0]
         self._solve = CondensedSolver(self.trace, M, self.blocks.X, 1.0)
 
     def project(self, e: Values, divergence: Values | None) -> PETSc.Vec:
         """All dofs of q for the data e, with (div q, w) = -(D, grad w) + <D(n), w>.
+
+        Where all sides are periodic there is no net charge, and that of data which are not as
+        periodic is taken from all cells alike.
 
         Args:
             e: C q, at points.
@@ -84,6 +88,8 @@ class Solenoidal:
             r[part] = flux.moments(flux.basis(cells, points), G)[..., 0]
             if divergence is not None:
                 d[part] = self._divergence(cells, points, divergence)
+        if self._closed and divergence is not None:
+            self._neutralise(d)
         q = np.zeros((cells_count, flux.size))
         add_local(blocks.inverse, r, q)
         f, g = -d, np.zeros(trace.length)
@@ -97,6 +103,18 @@ class Solenoidal:
         add_local(blocks.c_u, p, q)
         add_from_trace(blocks.c_l, trace.slots, trace.size, m, q)
         return self._joined(q)
+
+    def _neutralise(self, d: Array) -> None:
+        """Take the mean of a divergence away, given its moments."""
+        domain, element = self.hybrid.wave.domain, self.hybrid.element
+        volumes = np.concatenate(
+            [cells.volume(0).weights.sum(axis=1) for _, cells in self.hybrid.batches()]
+            or [np.empty(0)]
+        )
+        # The first function of the basis is constant, and the others have no mean.
+        constant = element.tabulate(0, np.zeros((1, domain.dim)))[0, 0, 0, 0]
+        charge, volume = domain.comm.allreduce(np.array([d[:, 0].sum() / constant, volumes.sum()]))
+        d[:, 0] -= charge / volume * constant * volumes
 
     def _divergence(self, cells: Cells, points: Points, D: Values) -> Array:
         """-(D, grad w) + <D(n), w> in the cells."""
