@@ -8,7 +8,13 @@ import time
 from mpi4py import MPI
 from petsc4py import PETSc
 
+import dolfinx.jit
 import pytest
+
+# Two tests at a time may want one form: the second waits until the first has compiled it, on a slow
+# machine for longer than DOLFINx expects.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    dolfinx.jit.DOLFINX_DEFAULT_JIT_OPTIONS["timeout"] = (120, "seconds to wait for a compilation")
 
 COMM = MPI.COMM_WORLD.Dup()
 # How long a rank that failed waits for the others after a test before it ends the job: it may have
