@@ -34,7 +34,6 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 import typer
-from dolfinx import fem, geometry
 from scipy.optimize import brentq
 from scipy.special import erfcx
 
@@ -90,45 +89,6 @@ def lamb_pulse(t: np.ndarray, offset: float) -> np.ndarray:
 
 
 # ## Measurements
-
-
-class Stations:
-    """Values of a field at points, on rank 0; where the points are is found once."""
-
-    def __init__(self, domain: hf.Domain, points: np.ndarray) -> None:
-        mesh, self.comm = domain.mesh, domain.comm
-        self.points = np.zeros((len(points), 3))
-        self.points[:, : domain.dim] = points
-        tree = geometry.bb_tree(mesh, domain.dim, padding=1e-9)
-        near = geometry.compute_collisions_points(tree, self.points)
-        hit = geometry.compute_colliding_cells(mesh, near, self.points)
-        owned = mesh.topology.index_map(domain.dim).size_local
-        cells = np.full(len(points), -1, np.int32)
-        for i in range(len(points)):
-            mine = hit.links(i)[hit.links(i) < owned]
-            if len(mine):
-                cells[i] = mine[0]
-        # A point on the border of two ranks belongs to the first.
-        rank = np.where(cells >= 0, self.comm.rank, self.comm.size)
-        first = np.min(self.comm.allgather(rank), axis=0)
-        if np.any(first == self.comm.size):
-            lost = self.points[first == self.comm.size][0]
-            raise ValueError(f"the station at {lost} lies outside of the mesh.")
-        self.here = np.flatnonzero(first == self.comm.rank)
-        self.cells = cells[self.here]
-        self.order = self.comm.gather(self.here)
-
-    def __call__(self, field: fem.Function) -> np.ndarray | None:
-        """(points, components) on rank 0, None elsewhere; collective."""
-        values = field.eval(self.points[self.here], self.cells).reshape(len(self.here), -1)
-        rows = self.comm.gather(values)
-        if rows is None:
-            return None
-        out = np.empty((len(self.points), max(row.shape[1] for row in rows)))
-        for places, row in zip(self.order, rows):
-            if len(places):
-                out[places] = row
-        return out
 
 
 def windowed(t: np.ndarray, trace: np.ndarray, arrival: float, half: float) -> np.ndarray:
@@ -296,32 +256,26 @@ def main(
         print(title, flush=True)
 
     line = np.stack([SOURCE + OFFSETS, np.zeros_like(OFFSETS)], axis=1)
-    stations = Stations(wave.domain, line)
+    files = [output / f"elastic_lamb{name}" for name in (".csv", ".png", "_snapshots.png")]
+    stations = hf.Receivers(files[0], system, line, names="v")
     x, y = np.meshgrid(np.linspace(0, WIDTH, 321), np.linspace(-DEPTH, 0, 121))
-    grid = Stations(wave.domain, np.stack([x.ravel(), y.ravel()], axis=1))
+    grid = hf.Probe(wave.domain, np.stack([x.ravel(), y.ravel()], axis=1))
     times = list(np.linspace(0, t_end, 7)[1:-2])
-    rows, snapshots = [(0.0, stations(system.fields(state)["v"]))], []
+    snapshots = []
+    stations(state)
     with hf.Progress(t_end, system, file=sys.stdout) as progress:
         for state in hf.march(system, method, state, dt, t_end):
-            v = system.fields(state)["v"]
-            rows.append((state.t, stations(v)))
+            stations(state)
             if times and state.t > times[0] - 1e-9:
                 times.pop(0)
-                values = grid(v)
-                if values is not None:
-                    speed = np.linalg.norm(values, axis=1).reshape(x.shape)
-                    snapshots.append((state.t, speed))
+                speed = np.linalg.norm(grid(system.fields(state, "v")["v"]), axis=1)
+                snapshots.append((state.t, speed.reshape(x.shape)))
             progress(state)
     seconds = perf_counter() - began
 
     if comm.rank == 0:
-        t = np.array([time for time, _ in rows])
-        traces = np.stack([values for _, values in rows])  # (times, stations, components)
-        files = [output / f"elastic_lamb{name}" for name in (".csv", ".png", "_snapshots.png")]
-        names = [f"v{axis}_{offset:g}" for offset in OFFSETS for axis in "xy"]
-        table = np.column_stack([t, traces.reshape(len(t), -1)])
-        header = ",".join(["t", *names])
-        np.savetxt(files[0], table, fmt="%.9e", delimiter=",", header=header, comments="")
+        t = stations["t"]
+        traces = stations.rows[:, 2:].reshape(len(t), len(OFFSETS), 2)  # after step and t
         report(t, traces)
         draw_section(t, traces, title, files[1])
         draw_snapshots(snapshots, title, files[2])

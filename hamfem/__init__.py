@@ -35,7 +35,9 @@ from hamfem.invariants import linear_invariants, modified_energy, noether, struc
 from hamfem.loads import Load, SampledLoad
 from hamfem.monitors.fields import Fields
 from hamfem.monitors.history import History, read_history
+from hamfem.monitors.probe import Probe
 from hamfem.monitors.progress import Progress
+from hamfem.monitors.receivers import Receivers, read_receivers
 from hamfem.physics import mandel as mandel
 from hamfem.physics.acoustic import Acoustic
 from hamfem.physics.boundary import Clamped, Free, Impedance, Periodic
@@ -72,7 +74,9 @@ __all__ = [
     "Partitioned",
     "PartitionedRungeKutta",
     "Periodic",
+    "Probe",
     "Progress",
+    "Receivers",
     "RungeKutta",
     "Ruth3",
     "SampledLoad",
@@ -100,5 +104,6 @@ __all__ = [
     "noether",
     "read_history",
     "read_mesh",
+    "read_receivers",
     "structure",
 ]

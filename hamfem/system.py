@@ -60,8 +60,8 @@ class Space(Protocol):
     def track(self, state: State) -> Any:
         """Their densities, fluxes and totals."""
 
-    def fields(self, state: State) -> dict[str, Any]:
-        """The fields of a state, by name."""
+    def fields(self, state: State, names: str | Sequence[str] | None = None) -> dict[str, Any]:
+        """The fields of a state, by name; only these, if names are given."""
 
 
 class _System:
@@ -81,6 +81,17 @@ class _System:
     def comm(self) -> MPI.Comm:
         """The communicator."""
         return lasting(self.M.comm.tompi4py())
+
+    @property
+    def domain(self) -> Any:
+        """Where the fields live."""
+        return self._fields_space.wave.domain
+
+    @property
+    def _fields_space(self) -> Any:
+        if self.space is None:
+            raise ValueError("this system was made from matrices: it has vectors and no fields.")
+        return self.space
 
     @cached_property
     def _work(self) -> tuple[PETSc.Vec, PETSc.Vec]:
@@ -109,19 +120,17 @@ class _System:
         values = {"energy": kinetic + potential, "kinetic": kinetic, "potential": potential}
         return values if self.space is None else {**values, **self.space.invariants(state)}
 
-    def fields(self, state: State) -> dict[str, Any]:
-        """The fields of a state, by name."""
-        if self.space is None:
-            raise ValueError("this system was made from matrices: it has vectors and no fields.")
-        return self.space.fields(state)
+    def fields(self, state: State, names: str | Sequence[str] | None = None) -> dict[str, Any]:
+        """The fields of a state, by name; only these are computed, if names are given."""
+        return self._fields_space.fields(state, names)
 
     def densities(self, state: State) -> dict[str, Any]:
         """The densities and fluxes of what has a local conservation law, as functions by name."""
-        return self._tracked(state).fields()
+        return self._fields_space.track(state).fields()
 
     def through_walls(self, state: State) -> dict[str, Any]:
         """How much of what has a local conservation law leaves through the boundary, per time."""
-        return self._tracked(state).through_walls()
+        return self._fields_space.track(state).through_walls()
 
     def symmetry(self, move: Callable[[Any], Any]) -> PETSc.Mat:
         """The permutation of the unknowns that belongs to a motion x -> x' of the mesh."""
@@ -136,11 +145,6 @@ class _System:
             other.__dict__.pop(made_with_it, None)
         other.kernel = None
         return other
-
-    def _tracked(self, state: State) -> Any:
-        if self.space is None:
-            raise ValueError("this system was made from matrices: it has vectors and no fields.")
-        return self.space.track(state)
 
 
 def finite(state: State, q: str = "u or q", v: str = "v") -> State:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from functools import cached_property
+from collections.abc import Callable
+from functools import cache, cached_property
 from typing import Any
 
 from petsc4py import PETSc
@@ -14,6 +14,7 @@ from dolfinx import fem
 
 from hamfem.discretization.flux_spaces import cell_function, legendre_space
 from hamfem.discretization.local import Hybrid
+from hamfem.discretization.named_fields import Makers
 from hamfem.discretization.postprocess import Postprocessed
 from hamfem.discretization.sampling import (
     FacetPoints,
@@ -29,7 +30,6 @@ from hamfem.discretization.tracked import Tracking
 from hamfem.loads import Load
 from hamfem.physics.boundary import Free, Impedance
 from hamfem.physics.coefficient import Coefficient
-from hamfem.physics.data import MissingDerivativeError
 from hamfem.state import State
 
 Array = npt.NDArray[Any]
@@ -200,30 +200,34 @@ class BrokenSpace(Tracking):
         """The local problems of u_star and v_star."""
         return Postprocessed(self.hybrid)
 
-    def primary(self, state: State) -> dict[str, fem.Function]:
+    def primary(self, state: State) -> Makers:
         """u, v and the flux q."""
-        return self._primary(state, self.system.flux_of(state.q, state.t))
+        return self._primary(state, lambda: self.system.flux_of(state.q, state.t))
 
-    def _primary(self, state: State, flux: Array) -> dict[str, fem.Function]:
+    def _primary(self, state: State, flux: Callable[[], Array]) -> Makers:
+        split = self.system.split
         return {
-            "u": self.function(self.system.split(state.q)[0], "u"),
-            "v": self.function(self.system.split(state.v)[0], "v"),
-            self.wave.flux_name: self.flux_function(flux),
+            "u": lambda: self.function(split(state.q)[0], "u"),
+            "v": lambda: self.function(split(state.v)[0], "v"),
+            self.wave.flux_name: lambda: self.flux_function(flux()),
         }
 
-    def fields(self, state: State) -> dict[str, fem.Function]:
+    def makers(self, state: State) -> Makers:
         """u, v, the flux, and of scalar waves the postprocessed u_star and v_star in P_(k+1).
 
-        v_star needs the time derivative of prescribed data; without it, it is left out.
+        v_star needs the time derivative of prescribed data.
         """
         system = self.system
-        flux = system.flux_of(state.q, state.t)
-        result = self.with_derived(self._primary(state, flux))
+        flux = cache(lambda: system.flux_of(state.q, state.t))
+        makers = self.with_derived(self._primary(state, flux))
         if not self.wave.scalar:
-            return result
-        star = self.postprocessed.function
-        result["u_star"] = star(system.split(state.q)[0], flux, "u_star")
-        with suppress(MissingDerivativeError):
+            return makers
+
+        def u_star() -> fem.Function:
+            return self.postprocessed.function(system.split(state.q)[0], flux(), "u_star")
+
+        def v_star() -> fem.Function:
             rate = system.flux_of(state.v, state.t, 1)
-            result["v_star"] = star(system.split(state.v)[0], rate, "v_star")
-        return result
+            return self.postprocessed.function(system.split(state.v)[0], rate, "v_star")
+
+        return {**makers, "u_star": u_star, "v_star": v_star}

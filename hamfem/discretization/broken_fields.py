@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from petsc4py import PETSc
@@ -20,6 +22,7 @@ from hamfem.discretization.geometry import Cells, Points
 from hamfem.discretization.gradients import Charges, Gradients
 from hamfem.discretization.initial_fields import InitialFields
 from hamfem.discretization.local import Hybrid
+from hamfem.discretization.named_fields import Makers, made
 from hamfem.discretization.potentials import Potentials, side_by_side
 from hamfem.discretization.start import INTERPOLATION, Data, FarSolve, is_zero, steady_but_for_rest
 from hamfem.physics.boundary import Clamped, Impedance
@@ -130,28 +133,25 @@ class BrokenFields(ElectromagneticSpace, BrokenSpace):
         """H from its coefficients, (cells, components x functions)."""
         return cell_function(self.V_q, q, "H")
 
-    def _primary(self, state: State, flux: Array) -> dict[str, fem.Function]:
+    def _primary(self, state: State, flux: Callable[[], Array]) -> Makers:
         split = self.system.split
         return {
-            "A": self.function(split(state.q)[0], "A"),
-            "E": self.function(-split(state.v)[0], "E"),
-            "H": self.flux_function(flux),
+            "A": lambda: self.function(split(state.q)[0], "A"),
+            "E": lambda: self.function(-split(state.v)[0], "E"),
+            "H": lambda: self.flux_function(flux()),
         }
 
-    def fields(self, state: State) -> dict[str, fem.Function]:
+    def makers(self, state: State) -> Makers:
         """A, E, H and B, and of fields across the plane A_star and E_star in P_(k+1)."""
-        result = super().fields(state)
+        result = dict(super().makers(state))
         for star, name, sign in (("u_star", "A_star", 1.0), ("v_star", "E_star", -1.0)):
             if star in result:
-                f = result.pop(star)
-                f.name = name
-                f.x.array[:] *= sign
-                result[name] = f
+                result[name] = partial(_scaled, result.pop(star), sign, name)
         return result
 
     def tracked(self, state: State) -> dict[str, fem.Function]:
         """The fields, and in 3D the rates that curls stand for."""
-        system, fields = self.system, self.primary(state)
+        system, fields = self.system, made(self.primary(state))
         if self.domain.dim == 2 or system.massless:
             return fields
         force, rate = system.new_v(), system.new_v()
@@ -170,8 +170,16 @@ class BrokenFields(ElectromagneticSpace, BrokenSpace):
             result["electric_charge"] = self._charges.drift(state)
             result["total_charge"] = self.gradients.total(self._charges.of(state))
         if self.weak_magnetic is not None:
-            result["magnetic_charge"] = self.weak_magnetic(self.fields(state)["B"])
+            result["magnetic_charge"] = self.weak_magnetic(self.fields(state, "B")["B"])
         return result
+
+
+def _scaled(make: Callable[[], fem.Function], factor: float, name: str) -> fem.Function:
+    """Another field times a factor."""
+    f = make()
+    f.name = name
+    f.x.array[:] *= factor
+    return f
 
 
 class MagneticData(Data):

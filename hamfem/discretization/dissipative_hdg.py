@@ -31,6 +31,7 @@ from hamfem.discretization.hybrid_stage import FluxBlocks, HybridFlow, hybrid_st
 from hamfem.discretization.initial_fields import InitialFields
 from hamfem.discretization.local import Hybrid
 from hamfem.discretization.mixed_space import MixedSpace
+from hamfem.discretization.named_fields import Makers, made
 from hamfem.discretization.sampling import FacetSamples, data_loads, facet_pairs, prescribed_sides
 from hamfem.discretization.start import Data, check_start
 from hamfem.discretization.trace import Trace
@@ -175,16 +176,16 @@ class DissipativeSpace(MixedSpace):
         q.array[:] = steady.flux_of(steady.state(u=u, start=start).q).reshape(-1)
         return State(q, velocity)
 
-    def primary(self, state: State) -> dict[str, fem.Function]:
+    def primary(self, state: State) -> Makers:
         """The velocity v and the flux q."""
-        q = self.system.cellwise(state.q, self.system.n_q)
+        system = self.system
         return {
-            "v": self.function(self.system.cellwise(state.v, self.system.n), "v"),
-            self.wave.flux_name: self.flux_function(q),
+            "v": lambda: self.function(system.cellwise(state.v, system.n), "v"),
+            self.wave.flux_name: lambda: self.flux_function(system.cellwise(state.q, system.n_q)),
         }
 
-    def fields(self, state: State) -> dict[str, fem.Function]:
-        """The velocity v and the flux."""
+    def makers(self, state: State) -> Makers:
+        """The velocity v, the flux and what is derived from them."""
         return self.with_derived(self.primary(state))
 
 
@@ -216,24 +217,26 @@ class DissipativeFieldSpace(BrokenFields):
         self.system.flux_solve(moments, q)
         return q
 
-    def primary(self, state: State) -> dict[str, fem.Function]:
+    def primary(self, state: State) -> Makers:
         """E and H."""
         system = self.system
-        E = self.function(-system.cellwise(state.v, system.n), "E")
-        return {"E": E, "H": self.flux_function(system.cellwise(state.q, system.n_q))}
+        return {
+            "E": lambda: self.function(-system.cellwise(state.v, system.n), "E"),
+            "H": lambda: self.flux_function(system.cellwise(state.q, system.n_q)),
+        }
 
-    def fields(self, state: State) -> dict[str, fem.Function]:
+    def makers(self, state: State) -> Makers:
         """E, H and B."""
         return self.with_derived(self.primary(state))
 
     def tracked(self, state: State) -> dict[str, fem.Function]:
         """The fields, and in 3D the rates that curls stand for."""
-        fields, system = self.primary(state), self.system
+        fields, system = made(self.primary(state)), self.system
         if self.domain.dim == 2:
             return fields
         kq, kv = system.new_q(), system.new_v()
         system.stage(0)([state.q], [state.v], None, None, [kq], [kv])
-        rates = self.primary(State(kq, kv))
+        rates = made(self.primary(State(kq, kv)))
         return {**fields, "rate_E": rates["E"], "rate_H": rates["H"]}
 
 

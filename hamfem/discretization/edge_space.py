@@ -13,6 +13,7 @@ from hamfem.discretization.edges import Edges
 from hamfem.discretization.electromagnetic import MISSING, ElectromagneticSpace, check_curl
 from hamfem.discretization.gradients import Charges
 from hamfem.discretization.initial_fields import InitialFields
+from hamfem.discretization.named_fields import Makers, made
 from hamfem.discretization.start import FarSolve, steady_but_for_rest
 from hamfem.loads import Load, Loads
 from hamfem.state import State
@@ -100,21 +101,22 @@ class EdgeSpace(ElectromagneticSpace):
         """All dofs of the flux."""
         return self.edges.on_W.full(state.q)
 
-    def primary(self, state: State) -> dict[str, fem.Function]:
+    def primary(self, state: State) -> Makers:
         """E and B, or dually H and D."""
-        V, W, v = self.edges.complex.V, self.edges.complex.W, self.v_dofs(state)
+        V, W = self.edges.complex.V, self.edges.complex.W
         name, flux = ("H", "D") if self.dual else ("E", "B")
-        if not self.dual:
-            v.scale(-1.0)
-        return {name: V.function(v, name), flux: W.function(self.q_dofs(state), flux)}
 
-    def fields(self, state: State) -> dict[str, fem.Function]:
-        """E, B and H; dually D too."""
-        return self.with_derived(self.primary(state))
+        def on_edges() -> fem.Function:
+            v = self.v_dofs(state)
+            if not self.dual:
+                v.scale(-1.0)
+            return V.function(v, name)
+
+        return {name: on_edges, flux: lambda: W.function(self.q_dofs(state), flux)}
 
     def tracked(self, state: State) -> dict[str, fem.Function]:
         """The fields, and in 3D what both curls are."""
-        fields = self.primary(state)
+        fields = made(self.primary(state))
         if self.wave.domain.dim == 2:
             return fields
         V, W, system = self.edges.complex.V, self.edges.complex.W, self.system
@@ -196,10 +198,13 @@ class PotentialSpace(EdgeSpace):
             A.axpy(1.0, held.dofs(state.t, 0))
         return A
 
-    def primary(self, state: State) -> dict[str, fem.Function]:
+    def primary(self, state: State) -> Makers:
         """A, E and B = curl A."""
-        A = self.edges.complex.V.function(self.potential_dofs(state), "A")
-        return {"A": A, **super().primary(state)}
+        V = self.edges.complex.V
+        return {
+            "A": lambda: V.function(self.potential_dofs(state), "A"),
+            **super().primary(state),
+        }
 
 
 class Divergence:

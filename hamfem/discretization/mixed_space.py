@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cache, cached_property
 from typing import Any
 
 from petsc4py import PETSc
@@ -18,11 +19,11 @@ from hamfem.discretization.flux_spaces import (
     basix_volume,
     legendre,
 )
+from hamfem.discretization.named_fields import Makers
 from hamfem.discretization.sampling import prescribed
 from hamfem.discretization.start import INTERPOLATION, Data, FarSolve, check_start, is_zero, steady
 from hamfem.loads import Loads
 from hamfem.physics.boundary import Free
-from hamfem.physics.data import MissingDerivativeError
 from hamfem.state import State
 
 Array = npt.NDArray[Any]
@@ -165,35 +166,53 @@ class MixedSpace(BrokenSpace):
             total.axpy(1.0, lift)
         return total
 
-    def primary(self, state: State) -> dict[str, fem.Function]:
+    def primary(self, state: State) -> Makers:
         """The velocity v and the flux q."""
-        return self._primary(state, self.whole_flux(state))
+        return self._primary(state, lambda: self.whole_flux(state))
 
-    def _primary(self, state: State, total: PETSc.Vec) -> dict[str, fem.Function]:
-        system = self.system
-        q = system.cellwise(total, system.n_q)
-        if not isinstance(self.hybrid.flux, BrokenFlux):
-            q = np.matmul(self._to_broken, q[..., None])[..., 0]
-        velocity = system.cellwise(state.v, system.n)
-        return {"v": self.function(velocity, "v"), self.wave.flux_name: self.flux_function(q)}
+    def _primary(self, state: State, total: Callable[[], PETSc.Vec]) -> Makers:
+        def velocity() -> fem.Function:
+            return self.function(self.system.cellwise(state.v, self.system.n), "v")
 
-    def fields(self, state: State) -> dict[str, fem.Function]:
+        def flux() -> fem.Function:
+            q = self.system.cellwise(total(), self.system.n_q)
+            if not isinstance(self.hybrid.flux, BrokenFlux):
+                q = np.matmul(self._to_broken, q[..., None])[..., 0]
+            return self.flux_function(q)
+
+        return {"v": velocity, self.wave.flux_name: flux}
+
+    def makers(self, state: State) -> Makers:
         """v, the flux, the u that belongs to it, and of scalar waves the postprocessed ones.
 
-        With absorbing walls the flux does not determine a u, which is then left out.
+        With absorbing walls the flux does not determine a u, which is then left out. v_star needs
+        the time derivative of a prescribed flux.
         """
         system = self.system
-        total = self.whole_flux(state)
-        result = self.with_derived(self._primary(state, total))
+        total = cache(lambda: self.whole_flux(state))
+        displacement = cache(lambda: system.cellwise(self.displacement(state), system.n))
+        result = dict(self.with_derived(self._primary(state, total)))
+
+        def u_star() -> fem.Function:
+            flux = system.cellwise(total(), system.n_q)
+            return self.postprocessed.function(displacement(), flux, "u_star")
+
+        def v_star() -> fem.Function:
+            rate = system.cellwise(self._flux_rate(state), system.n_q)
+            velocity = system.cellwise(state.v, system.n)
+            return self.postprocessed.function(velocity, rate, "v_star")
+
         if not self.wave.absorbing:
-            u = system.cellwise(self.displacement(state), system.n)
-            flux = system.cellwise(total, system.n_q)
-            result["u"] = self.function(u, "u")
+            result["u"] = lambda: self.function(displacement(), "u")
             if self.wave.scalar:
-                result["u_star"] = self.postprocessed.function(u, flux, "u_star")
-        if not self.wave.scalar:
-            return result
-        # The flux of v is dq/dt.
+                result["u_star"] = u_star
+        if self.wave.scalar:
+            result["v_star"] = v_star
+        return result
+
+    def _flux_rate(self, state: State) -> PETSc.Vec:
+        """The flux of v, which is dq/dt."""
+        system = self.system
         r, rate = system.new_q(), system.new_q()
         system._minus_transpose(state.v, r)
         if system.R_q is not None:
@@ -202,11 +221,6 @@ class MixedSpace(BrokenSpace):
         if system.flux_loads:
             system.flux_loads.add([state.t], [1.0], r)
         system.flux_solve(r, rate)
-        try:
-            for lift in self.lifts(state.t, 1):
-                rate.axpy(1.0, lift)
-        except MissingDerivativeError:  # a prescribed flux without its derivative: no v_star
-            return result
-        velocity = system.cellwise(state.v, system.n)
-        star = self.postprocessed.function(velocity, system.cellwise(rate, system.n_q), "v_star")
-        return {**result, "v_star": star}
+        for lift in self.lifts(state.t, 1):
+            rate.axpy(1.0, lift)
+        return rate

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from mpi4py import MPI
@@ -16,6 +16,7 @@ from dolfinx import fem
 from scipy.spatial import cKDTree
 
 from hamfem.discretization.assembly import assembled
+from hamfem.discretization.named_fields import Makers
 from hamfem.discretization.nodal import ClampedNodes, NodalSamples, nodal_values, owned_vector
 from hamfem.discretization.start import (
     INTERPOLATION,
@@ -212,18 +213,19 @@ class NodalSpace(Tracking):
         points = interpolation_points(self._flux_space.element)
         return u, fem.Expression(self.wave.flux_field(q), points)
 
-    def fields(self, state: State) -> dict[str, fem.Function]:
-        """The displacement u, the velocity v, the flux C D u and what is derived from them."""
-        return self.with_derived(self.primary(state))
-
-    def primary(self, state: State) -> dict[str, fem.Function]:
+    def primary(self, state: State) -> Makers:
         """The displacement u, the velocity v and the flux C D u."""
-        result = {
-            "u": self.function(state.q, state.t, 0, "u"),
-            "v": self.function(state.v, state.t, 1, "v"),
+        displacement = cache(lambda: self.function(state.q, state.t, 0, "u"))
+
+        def flux() -> fem.Function:
+            u, expression = self._flux
+            u.x.array[:] = displacement().x.array
+            q = fem.Function(self._flux_space, name=self.wave.flux_name)
+            q.interpolate(expression)
+            return q
+
+        return {
+            "u": displacement,
+            "v": lambda: self.function(state.v, state.t, 1, "v"),
+            self.wave.flux_name: flux,
         }
-        u, expression = self._flux
-        u.x.array[:] = result["u"].x.array
-        flux = fem.Function(self._flux_space, name=self.wave.flux_name)
-        flux.interpolate(expression)
-        return {**result, flux.name: flux}

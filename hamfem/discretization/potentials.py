@@ -113,5 +113,5 @@ def side_by_side(A: PETSc.Mat, columns: list[PETSc.Vec]) -> PETSc.Mat:
         numbers.append(np.full(len(kept), ends[0] + j))
         values.append(column.array_r[kept])
     width = A.getLocalSize()[1] + (len(columns) if comm.rank == 0 else 0)
-    parts = (np.concatenate(p) for p in (rows, numbers, values))
-    return assembled(comm, *parts, last - first, width)
+    row, number, value = (np.concatenate(p) for p in (rows, numbers, values))
+    return assembled(comm, row, number, value, last - first, width)

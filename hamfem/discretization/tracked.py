@@ -18,6 +18,7 @@ from dolfinx import fem
 from dolfinx.mesh import Mesh
 
 from hamfem.communicator import lasting
+from hamfem.discretization.named_fields import NamedFields, degree_of, made
 from hamfem.dolfinx_versions import interpolation_points
 from hamfem.kernel import Kernel
 from hamfem.physics.boundary import Clamped
@@ -147,10 +148,9 @@ class _Integrals:
         }
 
 
-class Tracking:
+class Tracking(NamedFields):
     """What a space of functions offers of tracked quantities; a base of the spaces."""
 
-    wave: Wave
     system: Any
 
     def motion(self, w: Any, new: Any) -> PETSc.Vec:
@@ -208,52 +208,15 @@ class Tracking:
             momenta[name] = float(values[0]) if len(values) == 1 else values
         return {**momenta, **self.track(state).totals()}
 
-    def with_derived(self, fields: dict[str, fem.Function]) -> dict[str, fem.Function]:
-        """The fields and what the physics derives from them, by interpolation."""
-        result = dict(fields)
-        for name, (f, expression) in self._derived(fields).items():
-            f.interpolate(expression)
-            result[name] = fem.Function(f.function_space, name=name)
-            result[name].x.array[:] = f.x.array
-        return result
-
-    def _derived(self, fields: dict[str, fem.Function]) -> dict[str, Any]:
-        """Expressions of functions that hold the present values."""
-        if not hasattr(self, "_sources"):
-            self._sources = {n: fem.Function(f.function_space) for n, f in fields.items()}
-            self._expressions = {}
-            for name, (expression, like) in self.wave.derived(self._sources).items():
-                degree = _degree(fields[like])
-                V = fem.functionspace(
-                    self.wave.domain.mesh, ("Discontinuous Lagrange", degree, expression.ufl_shape)
-                )
-                compiled = fem.Expression(expression, interpolation_points(V.element))
-                self._expressions[name] = (fem.Function(V), compiled)
-        for name, source in self._sources.items():
-            source.x.array[:] = fields[name].x.array
-        return self._expressions
-
-    def fields(self, state: State) -> dict[str, fem.Function]:
-        """The fields of a state."""
-        raise NotImplementedError
-
-    def primary(self, state: State) -> dict[str, fem.Function]:
-        """The fields that the discretization has, of which others are made."""
-        return self.fields(state)
-
     def tracked(self, state: State) -> dict[str, fem.Function]:
         """The fields that tracked quantities are made of."""
-        return self.primary(state)
+        return made(self.primary(state))
 
     def track(self, state: State) -> Tracked:
         """The tracked quantities at a state."""
         fields = self.tracked(state)
         if not hasattr(self, "_tracked"):
-            degree = max(_degree(f) for f in fields.values())
+            degree = max(degree_of(f) for f in fields.values())
             self._tracked = Tracked(self.wave, fields, degree)
         self._tracked.update(fields, state.t)
         return self._tracked
-
-
-def _degree(f: fem.Function) -> int:
-    return f.function_space.ufl_element().embedded_superdegree

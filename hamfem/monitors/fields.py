@@ -90,16 +90,10 @@ class Fields:
         self.close()
 
     def _chosen(self, state: State) -> dict[str, Any]:
-        fields = self.system.fields(state)
-        names = list(fields) if self.names is None else self.names
-        for name in names:
-            if name not in fields:
-                raise ValueError(
-                    f"this system has no field '{name}'; it has: {', '.join(fields) or 'none'}."
-                )
-        if not names:
+        fields = self.system.fields(state, self.names)
+        if not fields:
             raise ValueError(f"there is no field to write to '{self.path}': name at least one.")
-        return {name: fields[name] for name in names}
+        return fields
 
 
 class _Adios:

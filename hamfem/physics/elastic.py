@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -166,23 +166,26 @@ class Elastic(Wave):
             for row in self.symbol
         ])  # fmt: skip
 
-    def derived(self, fields: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
-        """The von Mises stress sqrt(3/2) |dev sigma|, if the stress out of the plane is known."""
-        sigma = ufl.sym(fields["stress"])
+    def derived(self, known: Iterable[str]) -> dict[str, tuple[str, Callable[[Any], Any]]]:
+        """The von Mises stress, if the stress out of the plane is known."""
+        if self.domain.dim == 2 and self.plane != "stress" and self.lam is None:
+            return {}
+        return {"von_mises": ("stress", self._von_mises)}
+
+    def _von_mises(self, stress: Any) -> Any:
+        """sqrt(3/2) |dev sigma|."""
+        sigma = ufl.sym(stress)
         if self.domain.dim == 2:
-            if self.plane == "stress":
-                out: Any = 0.0
-            elif self.lam is not None:
+            out: Any = 0.0
+            if self.plane != "stress":
                 C = self.C.ufl(2)
                 lam, mu = C[0, 1], C[2, 2] / 2
                 out = lam / (2 * (lam + mu)) * ufl.tr(sigma)
-            else:
-                return {}
             sigma = ufl.as_matrix(
                 [[sigma[0, 0], sigma[0, 1], 0], [sigma[1, 0], sigma[1, 1], 0], [0, 0, out]]
             )
         deviator = sigma - ufl.tr(sigma) / 3 * ufl.Identity(3)
-        return {"von_mises": (ufl.sqrt(1.5 * ufl.inner(deviator, deviator)), "stress")}
+        return ufl.sqrt(1.5 * ufl.inner(deviator, deviator))
 
 
 def _translation(e: Array) -> Motion:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -136,16 +136,14 @@ class Maxwell(Wave):
             result |= _lipkin(E, B, H, curl_E, curl_H, eps, mu)
         return result
 
-    def derived(self, fields: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
+    def derived(self, known: Iterable[str]) -> dict[str, tuple[str, Callable[[Any], Any]]]:
         """Those of E, B and H that the discretization does not have."""
-        result, degree = {}, max(_degree(f) for f in fields.values())
-        if "E" not in fields:
-            result["E"] = (_times(self.eps.inverse_ufl(degree), fields["D"]), "D")
-        if "H" not in fields:
-            result["H"] = (_times(self.mu.inverse_ufl(degree), fields["B"]), "B")
-        if "B" not in fields:
-            result["B"] = (_times(self.mu.ufl(degree), fields["H"]), "H")
-        return result
+        ways: dict[str, tuple[str, Callable[[Any], Any]]] = {
+            "E": ("D", lambda D: _times(self.eps.inverse_ufl(_degree(D)), D)),
+            "H": ("B", lambda B: _times(self.mu.inverse_ufl(_degree(B)), B)),
+            "B": ("H", lambda H: _times(self.mu.ufl(_degree(H)), H)),
+        }
+        return {name: way for name, way in ways.items() if name not in known}
 
 
 def _degree(f: Any) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from mpi4py import MPI
@@ -84,8 +84,8 @@ class Wave:
         """
         return {}
 
-    def derived(self, fields: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
-        """More fields for output: UFL expressions, and the field whose degree each one takes."""
+    def derived(self, known: Iterable[str]) -> dict[str, tuple[str, Callable[[Any], Any]]]:
+        """More fields for output: the known field that each is made of, and how, in UFL."""
         return {}
 
     def D(self, u: Any) -> Any:
