@@ -59,10 +59,14 @@ class Factors:
         return remembered
 
     def solve(self) -> tuple[float, float]:
-        """Seconds of a solve with the last one, and the bytes of its factor."""
+        """Seconds of a solve with the last of the largest ones, and the bytes of its factor.
+
+        Smaller ones, such as those of potentials of charges, are not solved with in each step.
+        """
         if not self.made:
             return 0.0, 0.0
-        factor, x = self.made[-1]
+        largest = max(x.size for _, x in self.made)
+        factor, x = next(pair for pair in reversed(self.made) if pair[1].size == largest)
         y = x.duplicate()
         x.setRandom()
         if isinstance(factor, PETSc.KSP):
