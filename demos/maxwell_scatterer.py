@@ -10,7 +10,8 @@
 #
 # On the axis the scattered field is compared with Mie's series, the exact one of a sphere in open
 # space. What is left between them is the mesh, whose sphere is a polyhedron of the same volume, and
-# what the walls send back of waves that do not meet them at right angles.
+# what the walls send back of waves that do not meet them at right angles. With --degree 3, which
+# takes four times as long, the distance falls from 13 and 5 % to 4 and 3 %, in front and behind.
 #
 #     docker/run python demos/maxwell_scatterer.py
 #     docker/run mpirun -n 2 python demos/maxwell_scatterer.py --degree 1
@@ -45,7 +46,7 @@ NAMES = ("in front, x = -0.8", "behind, x = 0.8")
 #
 # The second derivative of a Gaussian, which has gone through the middle of the box at t = 3.
 
-WIDTH, CENTRE = 0.22, 3.0
+WIDTH, CENTRE = 0.3, 3.0
 
 
 def pulse(s):
@@ -72,7 +73,7 @@ def walls() -> list[hf.Impedance]:
 
 
 def riccati(n: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, ...]:
-    """z j_n(z) and z y_n(z) with their derivatives."""
+    """Z j_n(z) and z y_n(z) with their derivatives."""
     j, y = spherical_jn(n, z), spherical_yn(n, z)
     return z * j, j + z * spherical_jn(n, z, True), z * y, y + z * spherical_yn(n, z, True)
 
@@ -91,7 +92,7 @@ def scattered(t: np.ndarray, x: float, radius: float, terms: int = 14) -> np.nda
     b = (q * dp - INDEX * p * dq) / (q * (dp + 1j * dc) - INDEX * (p + 1j * c) * dq)
     p, dp, c, dc = riccati(n, k * abs(x))
     h, dh = (p + 1j * c) / (k * abs(x)), (dp + 1j * dc) / (k * abs(x))
-    # E_theta = sum i^n (2n+1)/(n(n+1)) (i a_n tau_n (rho h_n)'/rho - b_n pi_n h_n), time exp(-i w t)
+    # E_theta = sum i^n (2n+1)/(n(n+1)) (i a_n tau_n (rho h_n)'/rho - b_n pi_n h_n), with exp(-iwt)
     if x > 0:
         both = (2 * n + 1) / 2 * 1j**n * (1j * a * dh - b * h)
     else:  # tau_n and pi_n change signs, and theta points down
@@ -114,15 +115,17 @@ def volume(domain: hf.Domain, region: str) -> float:
 
 def draw_snapshots(slices, size: int, path: Path) -> None:
     """E_y in the plane z = 0 at some times."""
-    figure, axes = plt.subplots(1, len(slices), figsize=(4 * len(slices), 4.2), layout="constrained")
+    figure = plt.figure(figsize=(3 * len(slices) + 1, 3.5), layout="compressed")
+    axes = figure.subplots(1, len(slices), sharey=True, squeeze=False)[0]
     for axis, (t, values) in zip(axes, slices):
         image = axis.imshow(
             values.reshape(size, size), origin="lower", extent=(-1, 1, -1, 1), cmap="RdBu_r",
-            vmin=-1, vmax=1, interpolation="bilinear",
+            vmin=-1.5, vmax=1.5, interpolation="bilinear",
         )  # fmt: skip
         axis.add_patch(plt.Circle((0, 0), RADIUS, fill=False, lw=0.8))
-        axis.set(title=f"$E_y$ at t = {t:.2f}", xlabel="x", ylabel="y")
-    figure.colorbar(image, ax=axes, shrink=0.8)
+        axis.set(title=f"t = {t:.2f}", xlabel="x", xticks=(-1, 0, 1), yticks=(-1, 0, 1))
+    axes[0].set_ylabel("y")
+    figure.colorbar(image, ax=axes, label="$E_y$", extend="both")
     figure.savefig(path, dpi=110)
     plt.close(figure)
 
@@ -134,7 +137,7 @@ def draw_traces(t, found, exact, balance, path: Path) -> None:
         axis.plot(t, mie, color="0.6", lw=3, label="Mie's series, open space")
         axis.plot(t, ours, color="C3", lw=1.2, label="computed")
         axis.set(title=f"scattered $E_y$ {name}", xlabel="t")
-        axis.legend()
+        axis.legend(loc="upper left")
         axis.grid(alpha=0.3)
     for label, values in balance.items():
         axes[2].plot(t, values, label=label)
@@ -149,7 +152,7 @@ def main(
     mesh: Annotated[Path, typer.Option(help="A gmsh file.")] = Path(__file__).parents[1]
     / "meshes/cavity_sphere.msh",
     degree: Annotated[int, typer.Option(help="Of edge and face elements.")] = 2,
-    t_end: Annotated[float, typer.Option(help="Until when.")] = 7.0,
+    t_end: Annotated[float, typer.Option(help="Until when.")] = 8.0,
     output: Annotated[Path, typer.Option(help="Folder for pictures and traces.")] = Path("results"),
 ) -> None:
     """A plane pulse on a dielectric sphere between absorbing walls."""
@@ -170,8 +173,8 @@ def main(
     plane = hf.Probe(domain, [(x, y, 0.0) for y in grid for x in grid])
     receivers = hf.Receivers(output / "maxwell_scatterer.csv", system, STATIONS, names="E")
     times = CENTRE + np.array([-0.6, 0.2, 0.8, 1.4, 2.4])
-    rows, slices, every = [], [], 4
-    for state in hf.march(system, method, state, dt, t_end, every=every):
+    rows, slices = [], []
+    for state in hf.march(system, method, state, dt, t_end, every=2):
         receivers(state)
         charges = system.charges(state)
         rows.append((
@@ -189,8 +192,9 @@ def main(
     if comm.rank > 0:
         return
     cells = domain.mesh.topology.index_map(3).size_global
-    print(f"{cells} tetrahedra, a sphere of radius {radius:.3f}, {state.q.size + state.v.size} unknowns, {state.step} steps of "
-          f"{state.clock.dt:.4f}, {perf_counter() - began:.0f} s")  # fmt: skip
+    unknowns = state.q.size + state.v.size
+    print(f"{cells} tetrahedra, a sphere of radius {radius:.3f}, {unknowns} unknowns, ", end="")
+    print(f"{state.step} steps of {state.clock.dt:.4f}, {perf_counter() - began:.0f} s")
     print(f"energy in at most {energy.max():.6f}, at the end {energy[-1]:.2e}")
     print(f"energy + outflow - work: at most {np.abs(energy + outflow - work).max():.1e}")
     print(f"div B: at most {magnetic.max():.1e}")
@@ -198,11 +202,12 @@ def main(
         error = np.sqrt(np.sum((ours - mie) ** 2) / np.sum(mie**2))
         print(f"scattered {name}: peak {np.abs(ours).max():.4f}, by Mie {np.abs(mie).max():.4f}, "
               f"distance {error:.3f}")  # fmt: skip
-    pictures = [output / f"maxwell_scatterer_{name}.png" for name in ("snapshots", "traces")]
-    draw_snapshots(slices, size, pictures[0])
+    pictures = [output / f"maxwell_scatterer_{name}.png" for name in ("traces", "snapshots")]
     balance = {"inside": energy, "work of the walls": work, "absorbed": outflow}
-    draw_traces(t, found, exact, balance, pictures[1])
-    print("pictures:", *pictures)
+    draw_traces(t, found, exact, balance, pictures[0])
+    if slices:
+        draw_snapshots(slices, size, pictures[1])
+    print("pictures:", *pictures[: 2 if slices else 1])
 
 
 if __name__ == "__main__":

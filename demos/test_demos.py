@@ -230,3 +230,96 @@ def test_elastic_beam(ranks, tmp_path):
             assert numbers(method, rubber[0])[2:5:2] == pytest.approx(errors, abs=0.03)
         assert numbers("cg-1", rubber[0])[2] > 500
     pictures(tmp_path / "elastic_beam.png")
+
+
+# The total charge, and the error in the norm of the energy, by degree and number of steps
+CAVITY = {
+    "mixed, Verlet": {(1, 200): (0.65739855, 0.409), (2, 10_000): (0.71161771, 1.61)},
+    "mixed, Gauss(2)": {(1, 200): (0.65739855, 0.349), (2, 10_000): (0.71161771, 0.812)},
+    "mixed on cubes, Verlet": {(1, 200): (0.75660590, 0.0879), (2, 10_000): (0.76494037, 1.54)},
+    "mixed on cubes, PEFRL": {(1, 200): (0.75660590, 0.0422), (2, 10_000): (0.76494037, 0.006)},
+    "dual, Verlet": {(1, 200): (0.76394373, 0.322), (2, 10_000): (0.76394373, 1.39)},
+    "dual on cubes, Verlet": {(1, 200): (0.76394373, 0.0974), (2, 10_000): (0.76394373, 1.47)},
+    "cg, Gauss(1)": {(1, 200): (0.65739855, 0.273), (2, 10_000): (0.71161771, 1.98)},
+    "cg on cubes, Verlet": {(1, 200): (0.75660590, 0.0879), (2, 10_000): (0.76494037, 1.54)},
+    "hdg, Gauss(1)": {(1, 200): (0.65739855, 0.869), (2, 10_000): (0.71161771, 1.96)},
+    "hdg, Gauss(2)": {(1, 200): (0.65739855, 0.781), (2, 10_000): (0.71161771, 1.06)},
+    "dissipative_hdg, Gauss(1)": {(1, 200): (0.65739855, 0.813), (2, 10_000): (0.71161771, 1.22)},
+}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "degree", "steps", "schemes"),
+    [
+        (1, 1, 200, [*CAVITY]),
+        (2, 1, 200, ["mixed, Verlet", "hdg, Gauss(1)"]),
+        pytest.param(1, 2, 10_000, [*CAVITY], marks=pytest.mark.slow),
+    ],
+)
+def test_maxwell_cavity(ranks, degree, steps, schemes, tmp_path):
+    options = ["--degree", str(degree), "--steps", str(steps), "--schemes", ";".join(schemes)]
+    if steps < 10_000:
+        options += ["--looks", "4"]
+    text = run("maxwell_cavity.py", tmp_path, ranks, *options)
+    table = text[text.index(f"{steps} steps; changes are the largest") :].splitlines()[2:-1]
+    assert [row[:26].strip() for row in table] == schemes
+    for row in table:
+        name, columns = row[:26].strip(), row[26:].split()
+        energy, modified, charge, electric, magnetic, error = columns[2:8]
+        assert (float(charge), float(error)) == (
+            pytest.approx(CAVITY[name][degree, steps][0], abs=2e-8),
+            pytest.approx(CAVITY[name][degree, steps][1], rel=5e-3),
+        )
+        assert max(float(electric), float(magnetic)) < 1e-12
+        if "Verlet" in name:  # its energy oscillates, its modified energy stays
+            assert 1e-3 < float(energy) < 2e-2
+            assert float(modified) < 1e-11
+        elif "PEFRL" in name:
+            assert 1e-7 < float(energy) < 1e-5
+            assert modified == "-"
+        elif "dissipative" in name:
+            assert float(energy) > 0.9
+        else:
+            assert float(energy) < 1e-11
+    pictures(tmp_path / "maxwell_cavity.png")
+
+
+@pytest.mark.parametrize(
+    ("ranks", "options", "energies", "front", "behind"),
+    [
+        # a coarse field, until the pulse has left
+        *(
+            (
+                ranks,
+                ("--degree", "1", "--t-end", "4.4"),
+                (1.574740, 0.450),
+                (0.1048, 0.1034, 0.617),
+                (1.1365, 1.0535, 0.103),
+            )
+            for ranks in (1, 2)
+        ),
+        pytest.param(
+            1,
+            (),
+            (1.590426, 0.0111),
+            (0.2987, 0.3224, 0.138),
+            (1.0951, 1.0522, 0.052),
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_maxwell_scatterer(ranks, options, energies, front, behind, tmp_path):
+    text = run("maxwell_scatterer.py", tmp_path, ranks, *options)
+    largest, end = numbers("energy in at most", text)
+    assert largest == pytest.approx(energies[0], abs=2e-6)
+    assert end == pytest.approx(energies[1], rel=5e-3)
+    # Verlet takes the walls implicitly: the balance holds to its order
+    assert numbers("energy + outflow - work", text)[0] < 5e-3
+    assert numbers("div B", text)[0] < 1e-11
+    # peak, Mie's, and the distance between the traces
+    assert numbers("scattered in front", text)[1:] == pytest.approx(front, abs=1e-3)
+    assert numbers("scattered behind", text)[1:] == pytest.approx(behind, abs=1e-3)
+    traces = hf.read_receivers(tmp_path / "maxwell_scatterer.csv")
+    assert [*traces] == ["step", "t", *(f"E_{c}_{i}" for i in range(2) for c in "xyz")]
+    assert np.abs(traces["E_y_1"]).max() > 1
+    pictures(*(tmp_path / f"maxwell_scatterer_{name}.png" for name in ("traces", "snapshots")))

@@ -20,7 +20,7 @@ def generate(source: Path, target: Path, parameters: dict[str, float]) -> None:
         gmsh.option.setNumber("General.Terminal", 0)
         for name, value in parameters.items():
             gmsh.parser.setNumber(name, [value])
-        gmsh.open(str(source))
+        gmsh.merge(str(source))  # gmsh.open would forget the parameters
         dim = gmsh.model.getDimension()
         gmsh.model.mesh.generate(dim)
         gmsh.write(str(target))
