@@ -7,6 +7,7 @@ from hamfem.discretization.cg import cg
 from hamfem.discretization.dissipative_hdg import dissipative_hdg
 from hamfem.discretization.hdg import hdg
 from hamfem.discretization.mixed import mixed
+from hamfem.discretization.yee import yee
 from hamfem.domain import Domain, box, read_mesh
 from hamfem.integrators.dirk import SDIRK3, SymplecticDIRK
 from hamfem.integrators.explicit import (
@@ -106,4 +107,5 @@ __all__ = [
     "read_mesh",
     "read_receivers",
     "structure",
+    "yee",
 ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from mpi4py import MPI
 import numpy as np
 import numpy.typing as npt
 from dolfinx import io, la, mesh
+from dolfinx.mesh import Mesh, MeshTags
 
 from hamfem import dolfinx_versions
 from hamfem.communicator import lasting
@@ -81,6 +83,10 @@ class Domain:
         """The facets of the named boundaries on this rank, ghosts included."""
         return self._tagged(self.facet_tags, self.boundaries, "boundary", names)
 
+    def check_boundaries(self, *names: str) -> None:
+        """Refuse names that no boundary has."""
+        _check_names(self.boundaries, "boundary", names)
+
     def name_region(self, name: str, where: Where) -> Domain:
         """The same mesh, where the cells whose corners all satisfy `where(x)` are region `name`."""
         cells = mesh.locate_entities(self.mesh, self.dim, where)
@@ -119,10 +125,7 @@ class Domain:
     def _tagged(
         self, tags: mesh.MeshTags, numbers: dict[str, int], kind: str, names: Sequence[str]
     ) -> npt.NDArray[np.int32]:
-        for name in names:
-            if name not in numbers:
-                known = ", ".join(numbers) or "none"
-                raise ValueError(f"the mesh has no {kind} '{name}'; it has: {known}.")
+        _check_names(numbers, kind, names)
         wanted = np.array([numbers[name] for name in names], dtype=np.int32)
         return tags.indices[np.isin(tags.values, wanted)]
 
@@ -138,13 +141,134 @@ class Domain:
         return _meshtags(self.mesh, dim, values)
 
 
+class Box(Domain):
+    """A uniform mesh of a box, which is made when somebody first asks for it, on all ranks.
+
+    Finite differences need no mesh, and at sizes that they reach there is no room for one.
+
+    Attributes:
+        lower: The corner with the smallest coordinates.
+        upper: The corner with the largest coordinates.
+        n: The number of small boxes in each direction.
+        where: What the cells of the regions satisfy, in the order in which they were named.
+    """
+
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    n: tuple[int, ...]
+    where: dict[str, Where]
+    _comm: MPI.Comm
+    _cell: str
+
+    def __init__(
+        self,
+        comm: MPI.Comm,
+        lower: tuple[float, ...],
+        upper: tuple[float, ...],
+        n: tuple[int, ...],
+        cell: str,
+        named: Domain | None = None,
+        where: Mapping[str, Where] | None = None,
+    ) -> None:
+        self.__dict__.update(lower=lower, upper=upper, n=n, where=dict(where or {}))
+        self.__dict__.update(_comm=comm, _cell=cell)
+        if named is not None:
+            self.__dict__["_named"] = named
+
+    @property
+    def comm(self) -> MPI.Comm:
+        """The communicator."""
+        return lasting(self._comm)
+
+    @property
+    def dim(self) -> int:
+        """The dimension of space."""
+        return len(self.n)
+
+    @property
+    def cell(self) -> str:
+        """The shape of the cells."""
+        return self._cell
+
+    @property
+    def sides(self) -> tuple[tuple[str, str], ...]:
+        """The names of both sides across each axis."""
+        return _SIDES[: self.dim]
+
+    @cached_property
+    def _named(self) -> Domain:
+        """The mesh with its sides; collective."""
+        a, b, dim = np.array(self.lower), np.array(self.upper), self.dim
+        if dim == 1:
+            msh = mesh.create_interval(self._comm, *self.n, [a[0], b[0]], ghost_mode=GHOST_MODE)
+        else:
+            create = mesh.create_rectangle if dim == 2 else mesh.create_box
+            kind = _CELLS[self.cell]
+            msh = create(self._comm, [a, b], list(self.n), kind, ghost_mode=GHOST_MODE)
+        msh.topology.create_entities(dim - 1)
+        domain = Domain(msh, _no_tags(msh, dim), _no_tags(msh, dim - 1), {}, {})
+        spacing = (b - a) / self.n
+        for axis, sides in enumerate(self.sides):
+            for name, place in zip(sides, (a[axis], b[axis])):
+                domain = domain.name_boundary(name, _near(axis, place, 1e-3 * spacing[axis]))
+        return domain
+
+    @property
+    def mesh(self) -> Mesh:
+        """The DOLFINx mesh."""
+        return self._named.mesh
+
+    @property
+    def cell_tags(self) -> MeshTags:
+        """The number of the region of each cell that has one."""
+        return self._named.cell_tags
+
+    @property
+    def facet_tags(self) -> MeshTags:
+        """The number of the boundary of each facet that has one."""
+        return self._named.facet_tags
+
+    @property
+    def regions(self) -> dict[str, int]:
+        """Region name -> number in `cell_tags`."""
+        return self._named.regions if self.where else {}
+
+    @property
+    def boundaries(self) -> dict[str, int]:
+        """Boundary name -> number in `facet_tags`."""
+        if "_named" in self.__dict__:
+            return self._named.boundaries
+        return {name: i + 1 for i, name in enumerate(sum(self.sides, ()))}
+
+    def name_region(self, name: str, where: Where) -> Box:
+        """The same box, where the cells whose corners all satisfy `where(x)` are region `name`."""
+        named = self._named.name_region(name, where)
+        return self._with(named, {**self.where, name: where})
+
+    def name_boundary(self, name: str, where: Where) -> Box:
+        """The same box, in which the boundary facets that satisfy `where(x)` are `name`."""
+        return self._with(self._named.name_boundary(name, where), self.where)
+
+    def _with(self, named: Domain, where: Mapping[str, Where]) -> Box:
+        return Box(self._comm, self.lower, self.upper, self.n, self.cell, named, where)
+
+    def samples(self) -> Iterator[npt.NDArray[np.float64]]:
+        """Corners and middles of the cells, (points, 1, dim), a part on each rank; no mesh."""
+        axes = [np.linspace(a, b, n + 1) for a, b, n in zip(self.lower, self.upper, self.n)]
+        middles = [(x[1:] + x[:-1]) / 2 for x in axes]
+        for lines in (axes, middles):
+            for x in lines[0][self.comm.rank % len(lines[0]) :: self.comm.size]:
+                points = np.meshgrid([x], *lines[1:], indexing="ij")
+                yield np.stack(points, axis=-1).reshape(-1, 1, self.dim)
+
+
 def box(
     comm: MPI.Comm,
     lower: float | Sequence[float],
     upper: float | Sequence[float],
     n: int | Sequence[int],
     cell: str = "triangle",
-) -> Domain:
+) -> Box:
     """A uniform mesh of the box with corners `lower` and `upper`, cut into `n` cells per direction.
 
     Its sides are named left, right (x), bottom, top (y), back, front (z). Triangles and tetrahedra
@@ -172,19 +296,15 @@ def box(
     if not np.issubdtype(counts.dtype, np.integer) or np.any(counts < 1):
         raise ValueError(f"n must be whole numbers of at least 1 and is {np.asarray(n).tolist()}.")
 
-    if dim == 1:
-        msh = mesh.create_interval(comm, int(counts[0]), [a[0], b[0]], ghost_mode=GHOST_MODE)
-    else:
-        create = mesh.create_rectangle if dim == 2 else mesh.create_box
-        msh = create(comm, [a, b], counts.tolist(), _CELLS[cell], ghost_mode=GHOST_MODE)
+    first, last = (tuple(float(x) for x in corner) for corner in (a, b))
+    return Box(comm, first, last, tuple(int(n) for n in counts), cell)
 
-    msh.topology.create_entities(dim - 1)
-    domain = Domain(msh, _no_tags(msh, dim), _no_tags(msh, dim - 1), {}, {})
-    spacing = (b - a) / counts
-    for axis, sides in enumerate(_SIDES[:dim]):
-        for name, place in zip(sides, (a[axis], b[axis])):
-            domain = domain.name_boundary(name, _near(axis, place, 1e-3 * spacing[axis]))
-    return domain
+
+def _check_names(numbers: Mapping[str, int], kind: str, names: Sequence[str]) -> None:
+    for name in names:
+        if name not in numbers:
+            known = ", ".join(numbers) or "none"
+            raise ValueError(f"the mesh has no {kind} '{name}'; it has: {known}.")
 
 
 def _near(axis: int, place: float, distance: float) -> Where:

@@ -106,6 +106,15 @@ class _System:
         """The energy in q."""
         raise NotImplementedError
 
+    def compiled(self, parts: Sequence[Any], dt: float) -> Callable[[State, int], None] | None:
+        """The steps of a partitioned method without Python between them, where there is a kernel.
+
+        Args:
+            parts: Its kicks and drifts: before the steps, in each, between two, after them.
+            dt: The step.
+        """
+        return None
+
     def moving(self, q: PETSc.Vec) -> PETSc.Vec:
         """This q, without what is at rest and so large that it hides the energy of all else."""
         return q

@@ -54,7 +54,7 @@ class InitialFields:
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} say the same of the start: give one of them.")
         self.wave, self.degree = wave, degree
-        self.given_E, self._B, self._H, self.A = E, B, H, A
+        self.given_E, self.given_B, self.given_H, self.A = E, B, H, A
         self._potential = None if A is None else Data(wave, A, degree + INTERPOLATION)
         fluxes = len(wave.symbol)
         self._electric = _Shape(wave.domain, wave.shape)
@@ -68,7 +68,7 @@ class InitialFields:
     @property
     def without_B(self) -> bool:
         """Whether B is 0."""
-        return all(f is None or is_zero(f) for f in (self._B, self._H, self.A))
+        return all(f is None or is_zero(f) for f in (self.given_B, self.given_H, self.A))
 
     def E(self, cells: Cells, points: Points) -> Array:
         """E at the points, (cells, points, components), like the others."""
@@ -80,16 +80,16 @@ class InitialFields:
 
     def B(self, cells: Cells, points: Points) -> Array:
         """B, as given or made."""
-        if self._B is not None:
-            return sample(self._B, self._magnetic, cells.cells, points, "the initial B")
+        if self.given_B is not None:
+            return sample(self.given_B, self._magnetic, cells.cells, points, "the initial B")
         if self._potential is not None:
             return self._potential.strain(cells, points)
-        if self._H is None:
+        if self.given_H is None:
             return np.zeros((*points.x.shape[:2], len(self.wave.symbol)))
         return weighted(self.wave.mu, cells, points, self.H(cells, points))
 
     def H(self, cells: Cells, points: Points) -> Array:
         """B / mu."""
-        if self._H is not None:
-            return sample(self._H, self._magnetic, cells.cells, points, "the initial H")
+        if self.given_H is not None:
+            return sample(self.given_H, self._magnetic, cells.cells, points, "the initial H")
         return weighted(self.wave.C, cells, points, self.B(cells, points))

@@ -126,6 +126,8 @@ class Partitioned(Method):
             # The flows that meet between two steps add up: one of length joint instead of two.
             head, body, tail = steps[:1], steps[1:-1], steps[-1:]
             joint = [(kinds[0], tail[0][1] + head[0][1], *tail[0][2:])]
+        if compiled := system.compiled((head, body, joint, tail), dt):
+            return compiled
         # A length that is the only one of its kind in the loop has a matrix of its own.
         lengths = {
             kind: {weight for other, weight, *_ in (*body, *joint) if other == kind and weight}

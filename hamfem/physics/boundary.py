@@ -64,7 +64,7 @@ def check(domain: Domain, conditions: Sequence[Condition]) -> None:
             )
         if not condition.names:
             raise ValueError(f"hf.{type(condition).__name__}() names no side: name at least one.")
-        domain.facets(*condition.names)
+        domain.check_boundaries(*condition.names)
         for name in condition.names:
             if name in seen:
                 raise ValueError(f"side '{name}' has two conditions: leave one.")

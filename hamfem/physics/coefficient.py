@@ -13,7 +13,7 @@ import ufl
 from dolfinx import fem
 
 from hamfem.dolfinx_versions import cell_nodes, geometry_degree, interpolation_points
-from hamfem.domain import Domain
+from hamfem.domain import Box, Domain
 
 Array = npt.NDArray[Any]
 
@@ -167,6 +167,22 @@ class Coefficient:
 
     def _check(self) -> None:
         """Refuse what is not positive, at the vertices and the middle of each cell."""
+        problems = [p for p in self.domain.comm.allgather(self._problem()) if p]
+        if problems:
+            kind = "definite symmetric matrix" if self.is_matrix else "number"
+            raise ValueError(
+                f"the {self.name} must be a positive {kind} everywhere and is {problems[0]}."
+            )
+
+    def _problem(self) -> str:
+        """What is wrong with its values on this rank, if anything; a box needs no mesh for it."""
+        if isinstance(self.value, np.ndarray):
+            return _wrong(self.value[None, None])
+        is_function = self._by_cell is None and not isinstance(self.value, ufl.core.expr.Expr)
+        if isinstance(self.domain, Box) and is_function:
+            none = np.empty(0, np.int32)
+            found = (_wrong(self.at(none, x[0], x)) for x in self.domain.samples())
+            return next((words for words in found if words), "")
         mesh, dim = self.domain.mesh, self.domain.dim
         cells = self.domain.own_cells
         x = mesh.geometry.x[cell_nodes(mesh)[cells]][:, :, :dim]
@@ -176,25 +192,7 @@ class Coefficient:
         if geometry_degree(mesh) > 1:  # the reference vertices are not all the nodes
             x = x[:, -1:]
             X = X[-1:]
-        values = self.at(cells, X, x)
-        problem = ""
-        if not np.all(np.isfinite(values)):
-            smallest, problem = -np.inf, "not finite"
-        elif values.ndim == 4:
-            scale = np.abs(values).max(initial=1e-300)
-            if np.abs(values - np.swapaxes(values, 2, 3)).max(initial=0) > 1e-12 * scale:
-                problem = "not symmetric"
-            smallest = np.linalg.eigvalsh(values).min(initial=np.inf)
-        else:
-            smallest = values.min(initial=np.inf)
-        if not problem and smallest <= 0:
-            problem = f"{smallest:.6g}" if values.ndim == 2 else "singular or indefinite"
-        problems = [p for p in self.domain.comm.allgather(problem) if p]
-        if problems:
-            kind = "number" if values.ndim == 2 else "definite symmetric matrix"
-            raise ValueError(
-                f"the {self.name} must be a positive {kind} everywhere and is {problems[0]}."
-            )
+        return _wrong(self.at(cells, X, x))
 
     def middle(self, cells: npt.NDArray[np.int32]) -> Array:
         """Its value in the middle of each of the cells, (cells,) or (cells, size, size)."""
@@ -221,6 +219,20 @@ class Coefficient:
         if largest:
             return self.domain.comm.allreduce(high.max(initial=0.0), MPI.MAX)
         return self.domain.comm.allreduce(low.min(initial=np.inf), MPI.MIN)
+
+
+def _wrong(values: Array) -> str:
+    """What is wrong with numbers (cells, points) or matrices (cells, points, i, i), if anything."""
+    if not np.all(np.isfinite(values)):
+        return "not finite"
+    if values.ndim == 2:
+        smallest = values.min(initial=np.inf)
+        return f"{smallest:.6g}" if smallest <= 0 else ""
+    scale = np.abs(values).max(initial=1e-300)
+    if np.abs(values - np.swapaxes(values, 2, 3)).max(initial=0) > 1e-12 * scale:
+        return "not symmetric"
+    smallest = np.linalg.eigvalsh(values).min(initial=np.inf)
+    return "singular or indefinite" if smallest <= 0 else ""
 
 
 def _inverted(values: Array) -> Array:
