@@ -365,4 +365,3 @@ def steepest(n: int, h: float, walls: Sequence[int], periodic: bool) -> float:
         theta = np.pi * (1 - sum(wall == CONDUCTING for wall in walls) / (2 * n))
         assert all(wall in (FREE, CONDUCTING) for wall in walls)
     return float(2 / h * np.sin(theta / 2))
-

@@ -18,6 +18,7 @@ from hamfem.discretization.assembly import assembled
 from hamfem.discretization.electromagnetic import MISSING, ElectromagneticSpace
 from hamfem.discretization.gradients import Charges
 from hamfem.discretization.initial_fields import InitialFields
+from hamfem.discretization.named_fields import Makers, made
 from hamfem.discretization.sampling import constant, source_load
 from hamfem.discretization.yee_fields import Transfer
 from hamfem.discretization.yee_grid import (
@@ -289,24 +290,29 @@ class YeeSpace(ElectromagneticSpace):
     def _transfer(self) -> Transfer:
         return Transfer(self.system)
 
-    def primary(self, state: State) -> dict[str, fem.Function]:
+    def primary(self, state: State) -> Makers:
         """E, B and H in the lowest edge and face elements."""
-        system, transfer = self.system, self._transfer
-        E, B = system.new_v(), system.new_q()
-        E.axpy(-1.0, state.v)
-        with B as array:
-            array[:] = system.H.filled(self._magnetic_flux(state.q))
-        return {
-            "E": transfer.electric(E, "E"),
-            "B": transfer.magnetic(B, "B"),
-            "H": transfer.magnetic(state.q, "H"),
-        }
 
-    fields = primary
+        def electric() -> fem.Function:
+            E = self.system.new_v()
+            E.axpy(-1.0, state.v)
+            return self._transfer.electric(E, "E")
+
+        def induction() -> fem.Function:
+            B = self.system.new_q()
+            with B as array:
+                array[:] = self.system.H.filled(self._magnetic_flux(state.q))
+            return self._transfer.magnetic(B, "B")
+
+        return {
+            "E": electric,
+            "B": induction,
+            "H": lambda: self._transfer.magnetic(state.q, "H"),
+        }
 
     def tracked(self, state: State) -> dict[str, fem.Function]:
         """The fields that densities are made of."""
-        return self.primary(state)
+        return made(self.primary(state))
 
 
 class _Kind:
