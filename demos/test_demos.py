@@ -323,3 +323,74 @@ def test_maxwell_scatterer(ranks, options, energies, front, behind, tmp_path):
     assert [*traces] == ["step", "t", *(f"E_{c}_{i}" for i in range(2) for c in "xyz")]
     assert np.abs(traces["E_y_1"]).max() > 1
     pictures(*(tmp_path / f"maxwell_scatterer_{name}.png" for name in ("traces", "snapshots")))
+
+
+# By scheme: the error on the first two meshes after 4 periods, and what the energy changes at most
+YEE_AND_FEM = {
+    "Yee": (1.43e-1, 3.59e-2, 4e-3),
+    "mixed 0, triangles": (9.67e-2, 2.68e-2, 4e-3),
+    "mixed 1, triangles": (3.90e-2, 5.75e-3, 1e-7),
+    "mixed 2, triangles": (1.44e-2, 1.07e-3, 1e-7),
+    "mixed 1, squares": (2.66e-2, 6.85e-3, 1e-8),
+    "mixed 3, squares": (1.05e-3, 6.97e-5, 1e-7),
+    "dual 2, triangles": (2.56e-2, 7.57e-4, 1e-7),
+    "cg 2, triangles": (1.45e-2, 1.07e-3, 1e-11),
+    "hdg 2, triangles": (1.71e-1, 7.40e-3, 1e-11),
+    "dissipative_hdg 2": (1.16e-1, 7.21e-3, 1.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "schemes"),
+    [(1, [*YEE_AND_FEM]), (2, ["Yee", "mixed 1, squares", "hdg 2, triangles"])],
+)
+def test_maxwell_yee_vs_fem(ranks, schemes, tmp_path):
+    options = ("--meshes", "2", "--periods", "4", "--schemes", ";".join(schemes))
+    text = run("maxwell_yee_vs_fem.py", tmp_path, ranks, *options)
+    rows = [(row[:20].strip(), row[20:].split()) for row in text.splitlines()[1:-1]]
+    assert [name for name, _ in rows] == [name for name in schemes for _ in range(2)]
+    for i, (name, columns) in enumerate(rows):
+        error, energy, charge = (float(columns[j]) for j in (4, 6, 7))
+        assert error == pytest.approx(YEE_AND_FEM[name][i % 2], rel=5e-3)
+        assert energy < YEE_AND_FEM[name][2]
+        assert charge < 1e-12
+    pictures(tmp_path / "maxwell_yee_vs_fem.png")
+
+
+@pytest.mark.parametrize(
+    ("ranks", "steps", "schemes"),
+    [
+        (1, 2000, ["Yee, Verlet", "Yee, Gauss(1)", "mixed, Verlet", "mixed on cubes, Verlet"]),
+        (2, 2000, ["Yee, Verlet", "mixed on cubes, Verlet"]),
+        pytest.param(
+            1,
+            100_000,
+            ["Yee, Verlet", "Yee, Gauss(1)", "mixed, Verlet", "mixed on cubes, Verlet"],
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_maxwell_chirality(ranks, steps, schemes, tmp_path):
+    # the chirality at first, and how much it changes at most, tracked by finite elements
+    first = {"Yee, Verlet": 2.849849, "Yee, Gauss(1)": 2.558277, "mixed, Verlet": 2.949904,
+             "mixed on cubes, Verlet": 2.950410}  # fmt: skip
+    tracked = {
+        "Yee, Verlet": 4e-5,
+        "mixed, Verlet": 4e-4 if steps == 2000 else 0.2,
+        "mixed on cubes, Verlet": 5e-3,
+    }
+    options = ("--steps", str(steps), "--looks", "100", "--schemes", ";".join(schemes))
+    text = run("maxwell_chirality.py", tmp_path, ranks, *options)
+    assert "chirality 2.953139 of the exact pulse" in text
+    table = text[text.index(f"{steps} steps; chirality") :].splitlines()[2:-1]
+    assert [row[:22].strip() for row in table] == schemes
+    for row in table:
+        name, columns = row[:22].strip(), row[22:].split()
+        chirality, change, modified, energy, charge = map(float, columns[2:7])
+        assert chirality == pytest.approx(first[name], abs=2e-6)
+        if name in tracked:
+            assert tracked[name] / 4 < change < tracked[name]
+        if "Yee" in name:
+            assert modified < 1e-12
+        assert max(energy, charge) < 1e-11
+    pictures(tmp_path / "maxwell_chirality.png")
