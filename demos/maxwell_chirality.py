@@ -21,8 +21,8 @@
 #
 #     E = Re sum a_m (0, 1, i) exp(i k_m (x - t)),   k_m = 2 pi m / 4,
 #
-# the chirality of each wave is k_m times its energy. Finite elements on tetrahedra are a crystal, in
-# which both polarisations of a wave run with slightly different speeds, so that after a long time
+# the chirality of each wave is k_m times its energy. Finite elements on tetrahedra are a crystal:
+# both polarisations of a wave run with slightly different speeds there, so that after a long time
 # its handedness is another one.
 #
 #     docker/run python demos/maxwell_chirality.py
