@@ -55,8 +55,23 @@ def test_the_script_of_a_pulse_into_glass_runs(capsys):
     assert "electric_charge" in capsys.readouterr().out or MPI.COMM_WORLD.rank
 
 
+def test_the_script_of_the_yee_scheme_runs(monkeypatch, shared_tmp_path):
+    monkeypatch.chdir(shared_tmp_path)
+    names = {}
+    exec(scripts()[3], names)
+    system, state = names["system"], names["state"]
+    assert state.t == pytest.approx(2.0)
+    assert [len(line) for line in names["lines"]] == [*names["Ez"].shape]
+    traces = hf.read_receivers(shared_tmp_path / "traces.csv")
+    assert traces["t"][-1] == pytest.approx(2.0)
+    assert abs(traces["E_z_0"]).max() > 1e-3
+    size = (2 * system.energy(state)) ** 0.5
+    assert system.charges(state)["electric_charge"] < 1e-11 * size
+    assert state.outflow > 0
+
+
 def test_the_script_with_matrices_runs(capsys):
-    exec(scripts()[3], {})
+    exec(scripts()[4], {})
     lines = capsys.readouterr().out.splitlines()
     if MPI.COMM_WORLD.rank == 0:
         rows = [[float(x) for x in line.split()] for line in lines[:10]]

@@ -7,6 +7,7 @@ import pytest
 import sympy
 
 import hamfem as hf
+from hamfem.discretization.yee_grid import edges
 from tests.discretization.maxwell import COMM, SIDES
 from tests.discretization.test_bad_input import refused
 from tests.discretization.yee import KINDS, WALLS, field, grid, random_state, rough
@@ -114,6 +115,36 @@ def test_the_same_on_any_number_of_ranks(kind, walls):
         rows.append(np.array(row))
     alone, together = rows
     assert np.all(np.abs(alone - together) < 1e-12 * (np.abs(alone) + np.abs(alone).max()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_receivers_are_the_numbers_of_the_grid(kind, shared_tmp_path):
+    # At the middle of an edge the lowest edge elements have the number of that edge.
+    domain, polarization = grid(kind)
+    system = hf.yee(hf.Maxwell(domain, rough(0), 1.0, polarization))
+    state, method, dt = system.state(E=field(kind)), hf.Verlet(), 0.02
+    component = "z" if kind == "TM" else "y"
+    points = []
+    for place in ([2, 3, 1], [4, 1, 2]):
+        stagger = edges("zxy".index(component) if domain.dim == 2 else 1)[3 - domain.dim :]
+        h = (np.array(domain.upper) - domain.lower) / domain.n
+        points.append(domain.lower + h * (place[: domain.dim] + 0.5 * ~np.array(stagger)))
+    path = shared_tmp_path / "traces.csv"
+    receivers, rows = hf.Receivers(path, system, points, names="E"), []
+    for state in hf.march(system, method, state, dt, 20 * dt, every=5):
+        receivers(state)
+        lines, values = system.grid_values(state)["E" + component]
+        row = []
+        for point in points:
+            near = [np.flatnonzero(np.abs(line - x) < 1e-9) for line, x in zip(lines, point)]
+            here = values[np.ix_(*near)].ravel()
+            row.append(COMM.allreduce(here.sum()))
+        rows.append(row)
+    traces = hf.read_receivers(path)
+    names = ["E_0", "E_1"] if kind == "TM" else [f"E_{component}_0", f"E_{component}_1"]
+    found = np.stack([traces[name] for name in names], axis=-1)
+    assert np.abs(found).max() > 1e-2
+    assert found == pytest.approx(np.array(rows), rel=1e-12, abs=1e-14)
 
 
 def test_a_run_goes_back_and_starts_again():
