@@ -4,12 +4,12 @@ docker/run sh -c 'apt-get update && apt-get install -y --no-install-recommends p
     python benchmarks/yee_scatterer.py'
 
 In a square with conducting walls currents send a pulse to a cylinder with eps = 4 in vacuum, in
-both polarizations: a Gaussian blob of current across the plane (TM), and a beam (TE). Both codes get
-the same grid, the same step and the same eps at each point: Meep's averaging is off. Meep has H half
-a step before E; Störmer-Verlet that begins with a drift has the same numbers, because all fields are
-0 at first. So what is left between them is round-off: the table has the largest difference of the
-components at receivers during the run and on the whole grid at its end, over the largest value, and
-beside it how much the cylinder changes the field, which both must agree on.
+both polarizations: a Gaussian blob of current across the plane (TM), and a beam (TE). Both codes
+get the same grid, the same step and the same eps at each point: Meep's averaging is off. Meep has H
+half a step before E; Störmer-Verlet that begins with a drift has the same numbers, because all
+fields are 0 at first. So what is left between them is round-off: the table has the largest
+difference of the components at receivers during the run and on the whole grid at its end, over the
+largest value, and beside it how much the cylinder changes the field, which both must agree on.
 """
 
 from collections.abc import Callable

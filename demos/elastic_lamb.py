@@ -168,11 +168,13 @@ def draw_section(t: np.ndarray, traces: np.ndarray, title: str, path: Path) -> N
     axes[2].plot(t, lamb_pulse(t, offset), color=COLOURS["Rayleigh"], ls="--", label="Lamb's pulse")
     for wave, speed in speeds.items():
         arrival = offset / speed + DELAY
+        if arrival > t[-1]:
+            continue
         axes[2].axvline(arrival, color=COLOURS[wave], lw=0.8)
         axes[2].text(arrival, 0.99, f" {wave[0]}", color=COLOURS[wave], va="top",
                      transform=axes[2].get_xaxis_transform())  # fmt: skip
     axes[2].set(title=f"horizontal velocity at offset {offset:g}", xlabel="t")
-    axes[2].set_xlim(offset / C_P - 0.5, t[-1])
+    axes[2].set_xlim(min(offset / C_P - 0.5, 0.5 * t[-1]), t[-1])
     axes[2].legend(loc="lower left")
     figure.savefig(path, dpi=110)
     plt.close(figure)

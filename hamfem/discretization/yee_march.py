@@ -49,7 +49,7 @@ typedef struct {
     double work, outflow;
 } Grid;
 void march(Grid *g, long count, const int *drift, const double *h, const double *amplitude,
-           int depth, long tile, int cut);
+           int depth, long tile);
 double energy(const Grid *g, int half);
 long cache(void);
 """
@@ -58,6 +58,8 @@ long cache(void);
 # tiles have enough rows is taken.
 DEPTHS = ((16, 0.8), (8, 0.8), (4, 0.8), (2, 0.5))
 ROWS = 5
+# How many cells there must be for each of them between open sides.
+ROOM = 4
 # Beyond so many bytes, rows are asked for ahead of time.
 LARGE = 2**24
 KICK, DRIFT = 0, 1
@@ -228,16 +230,17 @@ class Stencil:
     def blocking(self) -> tuple[int, int]:
         """How many kicks and drifts share a sweep, and how many rows a tile has.
 
-        Those of one step where a sweep would meet what it has updated: behind periodic sides, which
-        stand in other places of the block, and between ranks.
+        Near periodic sides and other ranks a sweep does its first updates only, so that these must
+        not be near each other.
         """
         grid = self.grid
-        alone = grid.comm.size == 1 and not any(grid.periodic[a] for a in range(grid.first, 2))
+        axes = [a for a in range(grid.first, 2) if grid.periodic[a] or grid.processes[a] > 1]
+        room = min((grid.n[a] // grid.processes[a] for a in axes), default=max(grid.n)) // ROOM
         cache = max(self.lib.cache(), 2**18)
-        for depth, share in DEPTHS if alone else DEPTHS[-1:]:
+        for depth, share in DEPTHS:
             planes = depth // 2 + 2 if grid.dim == 3 else 1
             rows = int(share * cache / planes / self._row_bytes) - depth // 2
-            if rows >= ROWS:
+            if rows >= ROWS and (depth <= room or depth == 2):
                 return depth, rows
         return 2, ROWS
 
@@ -245,8 +248,7 @@ class Stencil:
         buffers, (depth, tile) = self._point(v, q), self.blocking
         arrays = (("int[]", kinds), ("double[]", h), ("double[]", amplitudes))
         pointers = [self.ffi.from_buffer(*pair) for pair in arrays]
-        cut = int(self.grid.processes[1] > 1)
-        self.lib.march(self.c, len(kinds), *pointers, depth, tile, cut)
+        self.lib.march(self.c, len(kinds), *pointers, depth, tile)
         del buffers
 
     def marcher(self, parts: Sequence[Sequence[Any]], dt: float) -> Callable[[State, int], None]:

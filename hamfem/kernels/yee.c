@@ -9,10 +9,14 @@
    the first update is at plane i, the following ones are behind it: a drift is one plane behind the
    kick before it, because it needs the plane above, and a kick is level with the drift before it.
    Rows are treated alike, in tiles that leave the planes under way in the cache. So every update
-   finds its neighbours as the update before it left them. */
+   finds its neighbours as the update before it left them. What needs periodic sides or other ranks
+   is done after the sweep. */
 
 #include <string.h>
 #include <unistd.h>
+
+/* How many kicks and drifts may share a sweep. */
+#define DEEPEST 64
 
 typedef struct {
     double *x;             /* the numbers, or null if the half lacks this component */
@@ -260,17 +264,56 @@ static long most(const Grid *g, int rows)
     return n;
 }
 
-/* Planes begin <= i < end of the first update, behind which the others are, in tiles of rows. */
-static void sweep(Grid *g, const Step *s, int count, long tile, long begin, long end)
+/* The planes or rows of the block that a sweep can treat up to its update u: it does not know what is
+   beyond open sides after its first updates. A kick looks one place down, a drift one place up, so
+   that with every two updates one place more has to wait on both sides. What waits finds its
+   neighbours as it needs them, for these have waited, too. */
+typedef struct {
+    long low, high;
+} Range;
+
+static Range within(const Grid *g, int axis, int u, long n)
 {
-    long behind = count / 2, rows = most(g, 1);
+    int real = g->rate[axis] != 0.0;
+    Range r = {0, n};
+    if (real && !g->end[axis][0])
+        r.low = 1 + u / 2 < n ? 1 + u / 2 : n;
+    if (real && !g->end[axis][1])
+        r.high = n - (u + 1) / 2 > r.low ? n - (u + 1) / 2 : r.low;
+    return r;
+}
+
+/* All updates where nothing from beyond the block is needed, in tiles of rows. */
+static void sweep(Grid *g, const Step *s, int count, long tile)
+{
+    long behind = count / 2, planes = most(g, 0), rows = most(g, 1);
+    Range p[DEEPEST], r[DEEPEST];
+    for (int u = 0; u < count; u++) {
+        p[u] = within(g, 0, u, planes);
+        r[u] = within(g, 1, u, rows);
+    }
     for (long j = 0; j < rows + behind; j += tile)
-        for (long i = begin; i < end + behind; i++)
+        for (long i = 0; i < planes + behind; i++)
             for (int u = 0; u < count; u++) {
-                long shift = (u + 1) / 2;
-                if (i - shift >= begin && i - shift < end)
-                    update(g, s + u, i - shift, j - shift, j - shift + tile);
+                long shift = (u + 1) / 2, first = j - shift, last = first + tile;
+                if (i - shift >= p[u].low && i - shift < p[u].high)
+                    update(g, s + u, i - shift, first > r[u].low ? first : r[u].low,
+                           last < r[u].high ? last : r[u].high);
             }
+}
+
+/* What the sweep has left of update u, near open sides. */
+static void rest(Grid *g, const Step *s, int u)
+{
+    long planes = most(g, 0), rows = most(g, 1);
+    Range p = within(g, 0, u, planes), r = within(g, 1, u, rows);
+    for (long i = 0; i < planes; i++)
+        if (i < p.low || i >= p.high)
+            update(g, s + u, i, 0, rows);
+        else {
+            update(g, s + u, i, 0, r.low);
+            update(g, s + u, i, r.high, rows);
+        }
 }
 
 /* ---------------------------------------------------------------- ranks */
@@ -302,69 +345,45 @@ static void finish(Grid *g, int half)
         g->waitall(e->requests, e->request, e->status);
 }
 
-/* Messages of q are on their way. A kick and a drift: planes without neighbours elsewhere first. */
-static void pair_between_ranks(Grid *g, const Step *s, long tile, int again)
-{
-    long planes = most(g, 0), last = g->half[1][1].planes - 1;
-    /* The drift of plane i needs the kick of plane i + 1: 1 <= i < last. */
-    long rows = most(g, 1);
-    for (long j = 0; j < rows + 1; j += tile)
-        for (long i = 1; i < planes + 1; i++) {
-            update(g, s, i, j, j + tile);
-            if (i - 1 >= 1 && i - 1 < last)
-                update(g, s + 1, i - 1, j - 1, j - 1 + tile);
-        }
-    finish(g, 1);
-    update(g, s, 0, 0, rows);
-    start(g, 0);
-    if (last > 0)
-        update(g, s + 1, 0, 0, rows);
-    finish(g, 0);
-    for (long i = last; i < planes; i++)
-        update(g, s + 1, i, 0, rows);
-    if (again)
-        start(g, 1);
-}
-
 /* Kicks (0) and drifts (1) of lengths h; `depth` kicks and drifts at most share a sweep. */
 void march(Grid *g, long count, const int *drift, const double *h, const double *amplitude,
-           int depth, long tile, int cut)
+           int depth, long tile)
 {
-    Step steps[64];
-    int remote = g->exchange[0].requests || g->exchange[1].requests;
+    Step steps[DEEPEST];
     int sent = 0; /* whether messages of q are on their way */
     g->work = g->outflow = 0.0;
     for (long n = 0; n < count;) {
         int taken = 0;
-        for (; taken < depth && taken < 64 && n + taken < count; taken++) {
+        for (; taken < depth && taken < DEEPEST && n + taken < count; taken++) {
             long at = n + taken;
             if (drift[at] != taken % 2)
                 break;
             steps[taken] = (Step){drift[at], !taken, h[at], amplitude + at * g->amplitudes};
         }
-        if (taken > 1)
+        if (taken > 1) {
             taken -= taken % 2;
-        if (!taken) {
-            steps[0] = (Step){drift[n], 1, h[n], amplitude + n * g->amplitudes};
-            taken = 1;
-        }
-        if (!remote)
-            sweep(g, steps, taken, taken > 1 ? tile : most(g, 1), 0, most(g, 0));
-        else if (taken == 2 && !cut) {
-            int again = n + 2 < count && drift[n + 2] == 0;
+            int again = n + taken < count && drift[n + taken] == 0;
             if (!sent)
                 start(g, 1);
-            pair_between_ranks(g, steps, tile, again);
-            sent = again;
-        } else
+            sweep(g, steps, taken, tile);
             for (int u = 0; u < taken; u++) {
-                int other = 1 - steps[u].drift;
-                if (!(sent && other == 1))
-                    start(g, other);
-                finish(g, other);
-                sent = 0;
-                sweep(g, steps + u, 1, most(g, 1), 0, most(g, 0));
+                finish(g, 1 - steps[u].drift);
+                rest(g, steps, u);
+                if (u + 1 < taken || again)
+                    start(g, steps[u].drift);
             }
+            sent = again;
+        } else {
+            int other = 1 - drift[n];
+            Step step = {drift[n], 1, h[n], amplitude + n * g->amplitudes};
+            if (!sent)
+                start(g, other);
+            finish(g, other);
+            for (long i = 0; i < most(g, 0); i++)
+                update(g, &step, i, 0, most(g, 1));
+            sent = 0;
+            taken = 1;
+        }
         n += taken;
     }
 }

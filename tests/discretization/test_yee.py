@@ -102,12 +102,14 @@ def test_the_kernel_has_assembled_twins(kind, walls):
     assert system.potential(state) == pytest.approx(0.5 * q.dot(f), rel=1e-14)
 
 
-@pytest.mark.parametrize("walls", ["conducting", "absorbing", "periodic"])
+@pytest.mark.parametrize("walls", ["conducting", "absorbing", "periodic", "tube"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", [
     hf.Verlet(), hf.Verlet("drift"), hf.Ruth3(), hf.PEFRL(),
 ], ids=str)  # fmt: skip
-def test_compiled_steps_are_those_of_kicks_and_drifts(kind, walls, method):
+@pytest.mark.parametrize("blocking", [(2, 2), (4, 1), (16, 3)], ids=str)
+def test_compiled_steps_are_those_of_kicks_and_drifts(kind, walls, method, blocking):
+    # However many kicks and drifts share a sweep, and however few cells there are for them.
     if method.negative_steps and walls == "absorbing":
         method = hf.Verlet()
     domain, polarization = grid(kind)
@@ -115,6 +117,7 @@ def test_compiled_steps_are_those_of_kicks_and_drifts(kind, walls, method):
     wave = hf.Maxwell(domain, rough(0), 0.7, polarization, WALLS[walls](domain.dim), sources)
     system, plain = hf.yee(wave), hf.yee(wave)
     plain.compiled = lambda parts, dt: None
+    system.stencil.blocking = blocking
     states = []
     for one in (system, plain):
         state = random_state(one)
