@@ -54,10 +54,9 @@ double energy(const Grid *g, int half);
 long cache(void);
 """
 # How many kicks and drifts may share a sweep, and how much of the cache of the second level the
-# planes under way may then fill; measured to be the fastest at 64³ to 256³. The first one whose
-# tiles have enough rows is taken.
+# planes under way may then fill; measured to be the fastest at 64³ to 256³. The first one is taken
+# whose tiles are not much smaller than what they share with others.
 DEPTHS = ((16, 0.8), (8, 0.8), (4, 0.8), (2, 0.5))
-ROWS = 5
 # How many cells there must be for each of them between open sides.
 ROOM = 4
 # Beyond so many bytes, rows are asked for ahead of time.
@@ -240,9 +239,9 @@ class Stencil:
         for depth, share in DEPTHS:
             planes = depth // 2 + 2 if grid.dim == 3 else 1
             rows = int(share * cache / planes / self._row_bytes) - depth // 2
-            if rows >= ROWS and (depth <= room or depth == 2):
-                return depth, rows
-        return 2, ROWS
+            if depth <= room and rows >= depth // 2 + 3:
+                break
+        return depth, max(rows, 1)
 
     def _run(self, v: PETSc.Vec, q: PETSc.Vec, kinds: Array, h: Array, amplitudes: Array) -> None:
         buffers, (depth, tile) = self._point(v, q), self.blocking
