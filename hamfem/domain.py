@@ -240,6 +240,16 @@ class Box(Domain):
             return self._named.boundaries
         return {name: i + 1 for i, name in enumerate(sum(self.sides, ()))}
 
+    @property
+    def uniform(self) -> bool:
+        """Whether nobody has moved the corners of the cells; collective."""
+        if "_named" not in self.__dict__:
+            return True
+        x = self.mesh.geometry.x[:, : self.dim]
+        place = (x - self.lower) / ((np.array(self.upper) - self.lower) / self.n)
+        moved = np.abs(place - np.rint(place)).max(initial=0.0)
+        return bool(self.comm.allreduce(moved, MPI.MAX) < 1e-6)
+
     def name_region(self, name: str, where: Where) -> Box:
         """The same box, where the cells whose corners all satisfy `where(x)` are region `name`."""
         named = self._named.name_region(name, where)

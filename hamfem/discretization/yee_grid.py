@@ -58,7 +58,8 @@ class Grid:
 
     def __init__(self, wave: Maxwell) -> None:
         box = wave.domain
-        if not isinstance(box, Box) or box.cell not in ("quadrilateral", "hexahedron"):
+        cells = ("quadrilateral", "hexahedron")
+        if not isinstance(box, Box) or box.cell not in cells or not box.uniform:
             raise ValueError(
                 "the Yee scheme needs the uniform grid of hf.box(..., cell='quadrilateral') or "
                 "cell='hexahedron': take one of these, or hf.mixed for other meshes."

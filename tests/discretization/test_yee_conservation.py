@@ -178,6 +178,10 @@ def test_what_is_refused():
     triangles = hf.box(COMM, (0, 0), (1, 1), 4)
     with refused(ValueError, "the Yee scheme needs the uniform grid of hf.box"):
         hf.yee(hf.Maxwell(triangles, polarization="TE"))
+    bent, _ = grid("TE")
+    bent.mesh.geometry.x[:, 0] += 0.1 * bent.mesh.geometry.x[:, 1]
+    with refused(ValueError, "the Yee scheme needs the uniform grid of hf.box"):
+        hf.yee(hf.Maxwell(bent, polarization="TE"))
     with refused(ValueError, "the Yee scheme is for hf.Maxwell"):
         hf.yee(hf.Acoustic(cube))
     with refused(ValueError, "sides 'left' and 'top' are no translates of each other"):
