@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from petsc4py import PETSc
 
@@ -26,7 +26,7 @@ class Baseline:
 
     Attributes:
         first: Their values at the start.
-        impulse: The integral of the loads from t = 0 to `t`.
+        impulse: The sum of the loads from t = 0 to `t`, with the weights of the method's steps.
         t: When the run was last looked at.
     """
 
@@ -52,6 +52,7 @@ class State:
         outflow: What the damping has taken out, likewise.
         memory: Vectors that a method carries from step to step (generalized-alpha's acceleration).
         clock: The clock of the run that made this state, with which it can be continued exactly.
+        method: The method of that run.
         origin: What drifts of conserved quantities are measured from, by name: see Baseline.
     """
 
@@ -63,6 +64,7 @@ class State:
     outflow: float = 0.0
     memory: dict[str, PETSc.Vec] = field(default_factory=dict)
     clock: Clock | None = None
+    method: Any = None
     origin: dict[str, Baseline] = field(default_factory=dict)
 
     def copy(self) -> State:

@@ -164,7 +164,9 @@ class Counter(Protocol):
 class Charges:
     """How far the charges are from those of the start and what currents have brought since.
 
-    The start is when `remember` was called, or the first look at a state that has none.
+    What currents bring is summed up with the weights of the method's own steps, so that the balance
+    closes after every step, whatever the method. The start is when `remember` was called, or the
+    first look at a state that has none.
 
     Args:
         counter: What counts them.
@@ -198,11 +200,14 @@ class Charges:
         return self.counter.size(change)
 
     def _continue(self, baseline: Baseline, state: State) -> None:
-        """Integrate the loads from the last look to this one, with five points to a step."""
+        """Sum the loads up from the last look to this one, as the steps of the method do."""
         if span := state.t - baseline.t:
             dt = abs(state.clock.dt) if state.clock else abs(span)
             pieces = max(1, round(abs(span) / dt))
             h = span / pieces
-            times = baseline.t + h * (np.arange(pieces)[:, None] + NODES).ravel()
-            self.loads.add(times, np.tile(h * WEIGHTS, pieces), baseline.impulse)
+            nodes, weights = NODES, WEIGHTS
+            if state.method is not None:
+                nodes, weights = state.method.quadrature(self._half, self.loads.integrable)
+            times = baseline.t + h * (np.arange(pieces)[:, None] + nodes).ravel()
+            self.loads.add(times, np.tile(h * weights, pieces), baseline.impulse)
             baseline.t = state.t

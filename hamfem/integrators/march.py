@@ -86,7 +86,7 @@ def _march(
     advance = method.bind(system, clock.dt)
     if system.at_rest is not None:
         advance = system.at_rest.apart(advance, clock.dt, system)
-    state.clock = clock
+    state.clock, state.method = clock, method
     end = state.step + steps
     # The energy of explicit methods oscillates, the more the closer dt is to its limit.
     margin = 100 / max(1 - (clock.dt / limit) ** 2, 1e-6)

@@ -7,12 +7,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
+from hamfem.flow import NODES, WEIGHTS
 from hamfem.state import State
 from hamfem.system import FirstOrder, SecondOrder
 
 System: TypeAlias = SecondOrder | FirstOrder
 # advance(state, n): n steps, with everything factorised and allocated before
 Advance = Callable[[State, int], None]
+Quadrature = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
 
 
 class Method(ABC):
@@ -35,6 +40,18 @@ class Method(ABC):
     @abstractmethod
     def bind(self, system: System, dt: float) -> Advance:
         """A function that advances a state by n steps."""
+
+    def quadrature(self, half: str, integrable: bool = False) -> Quadrature:
+        """The nodes c_j and weights w_j with which a step sums a load up.
+
+        Where nothing else acts, x += dt sum_j w_j load(t + c_j dt): so charges are balanced to
+        round-off. By default the integral itself, for methods that sum in no such way.
+
+        Args:
+            half: "v" or "q", on which the load is.
+            integrable: Whether it has its antiderivative.
+        """
+        return NODES, WEIGHTS
 
     def stable_dt(self, system: System) -> float:
         """The largest stable time step: the limit of omega dt over the largest frequency."""

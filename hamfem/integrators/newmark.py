@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from petsc4py import PETSc
 
-from hamfem.integrators.method import Advance, Method, System
+import numpy as np
+
+from hamfem.integrators.method import Advance, Method, Quadrature, System
 from hamfem.state import State
 
 
@@ -147,6 +149,11 @@ class Newmark(_AccelerationMethod):
                 f"Newmark({self.gamma}, {self.beta}) is unstable for every dt: gamma must be at "
                 "least 1/2 and beta at least 0."
             )
+
+    def quadrature(self, half: str, integrable: bool = False) -> Quadrature:
+        """The ends of a step: those of the accelerations, or the trapezoidal rule for q."""
+        weights = [1 - self.gamma, self.gamma] if half == "v" else [0.5, 0.5]
+        return np.array([0.0, 1.0]), np.array(weights)
 
     @property
     def order(self) -> int:

@@ -10,7 +10,7 @@ from itertools import zip_longest
 import numpy as np
 import numpy.typing as npt
 
-from hamfem.integrators.method import Advance, Method, System
+from hamfem.integrators.method import Advance, Method, Quadrature, System
 from hamfem.stability import oscillator_limit
 from hamfem.state import State
 
@@ -105,6 +105,15 @@ class Partitioned(Method):
     def order(self) -> int:
         """The order on linear systems: how far a step agrees with the exponential."""
         return linear_order(self.operations)
+
+    def quadrature(self, half: str, integrable: bool = False) -> Quadrature:
+        """Kicks or drifts, at the time that the other ones have reached; drifts integrate."""
+        if half == "q" and integrable:
+            return super().quadrature(half, integrable)
+        own = {"v": "kick", "q": "drift"}[half]
+        steps = [(clock, h) for kind, h, clock, _ in _timed(self.operations) if kind == own]
+        nodes, weights = np.array(steps).T
+        return nodes, weights
 
     # ------------------------------------------------------------ marching
 

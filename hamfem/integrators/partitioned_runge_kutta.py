@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hamfem.integrators.method import Advance, Method, System
+from hamfem.integrators.method import Advance, Method, Quadrature, System
 from hamfem.integrators.runge_kutta import schur
 from hamfem.stability import oscillator_limit
 from hamfem.state import State
@@ -101,6 +101,11 @@ class PartitionedRungeKutta(Method):
         """Damping is refused at `bind`; a substep back shows in the eigenvalues of A Abar."""
         A, _, A_bar, _ = self._tableaux
         return bool(np.linalg.eigvals(A @ A_bar).real.min() < -1e-14)
+
+    def quadrature(self, half: str, integrable: bool = False) -> Quadrature:
+        """Those of the tableaux: a load on v is seen at the times of q, and the other way round."""
+        A, b, A_bar, b_bar = self._tableaux
+        return (A.sum(axis=1), b_bar) if half == "v" else (A_bar.sum(axis=1), b)
 
     def bind(self, system: System, dt: float) -> Advance:
         """A function that advances a state by n steps."""

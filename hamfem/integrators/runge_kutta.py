@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from hamfem.integrators.method import Advance, Method, System
+from hamfem.integrators.method import Advance, Method, Quadrature, System
 from hamfem.stability import oscillator_limit
 from hamfem.stage import Stage
 from hamfem.state import State
@@ -104,6 +104,10 @@ class RungeKutta(Method):
     def limit(self) -> float:
         """The largest omega h up to which |R(i omega h)| <= 1."""
         return oscillator_limit(lambda y: np.abs(self.stability_function(1j * y)))
+
+    def quadrature(self, half: str, integrable: bool = False) -> Quadrature:
+        """That of the tableau."""
+        return self._tableau[2], self._tableau[1]
 
     # ------------------------------------------------------------ marching
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from petsc4py import PETSc
 
-from hamfem.integrators.method import Advance, Method, System
+import numpy as np
+
+from hamfem.integrators.method import Advance, Method, Quadrature, System
 from hamfem.state import State
 
 
@@ -30,6 +32,10 @@ class Simpson(Method):
     symmetric = True
     negative_steps = False
     limit = 2 * math.sqrt(2)
+
+    def quadrature(self, half: str, integrable: bool = False) -> Quadrature:
+        """Simpson's rule."""
+        return np.array([0.0, 0.5, 1.0]), np.array([1.0, 4.0, 1.0]) / 6
 
     def bind(self, system: System, dt: float) -> Advance:
         """A function that advances a state by n steps: one solve, two mass solves, three K each."""

@@ -117,44 +117,72 @@ def test_charges_that_nothing_corrects_drift_with_round_off_only(name):
 
 
 @pytest.mark.parametrize("name", METHODS)
-@pytest.mark.parametrize("method", ["Gauss2", "Verlet"])
-def test_charges_that_a_current_brings(name, method):
+@pytest.mark.parametrize(("kind", "method"), [("TE", "Gauss2"), ("TE", "Verlet"), ("3D", "Gauss2")])
+def test_charges_that_a_current_brings(name, kind, method):
     # A current that flows for a while: charges are its divergence times the integral of its
     # amplitude, whatever it made of waves. The trapezoidal sum of a pulse is exact to round-off.
-    system = METHODS[name](
-        driven := hf.Maxwell(
-            *box("TE", 4)[:1], permittivity, 0.7, "TE", conducting(2),
-            [hf.Source(charged("TE"), sympy.exp(-(((T - 2) / sympy.Rational(1, 3)) ** 2)))],
-        ),
-        1,
+    dim, polarization = KINDS[kind][2], KINDS[kind][1]
+    driven = hf.Maxwell(
+        box(kind, 4 if dim == 2 else 2)[0], permittivity, 0.7, polarization, conducting(dim),
+        [hf.Source(charged(kind), sympy.exp(-(((T - 2) / sympy.Rational(1, 3)) ** 2)))],
     )  # fmt: skip
+    system = METHODS[name](driven, 1)
     marcher = MARCHERS[method]
     dt = 0.02 if method == "Gauss2" else 0.5 * marcher.stable_dt(system)
-    state = system.state(E=charged("TE"))
+    state = system.state(E=charged(kind))
     size, size_div = scales(system, state)
     first = system.invariants(state)["total_charge"]
     for state in hf.march(system, marcher, state, dt, 4.5, every=50):
         found = system.space.charges(state)
-    assert found["electric_charge"] < 1e-11 * (size_div if name == "dual" else size)
+        assert found["electric_charge"] < 1e-11 * (size_div if name == "dual" else size)
     brought = found["total_charge"] - first
     assert abs(brought) > 1e-3 * size
     # (J, grad phi) for the phi that is 1 but at the walls, or dually the flux through them.
-    assert driven.sources
-    change = -np.sqrt(np.pi) / 3 * expected_charge(name, driven)
+    change = -np.sqrt(np.pi) / 3 * expected_charge(name, kind, driven)
     assert brought == pytest.approx(change, rel=1e-8)
 
 
-def expected_charge(name, wave):
+def expected_charge(name, kind, wave):
     """What a unit of the current brings in, from the same system at rest."""
     system = METHODS[name](hf.Maxwell(
-        wave.domain, wave.eps.value, wave.mu.value, "TE", wave.boundary
+        wave.domain, wave.eps.value, wave.mu.value, wave.polarization, wave.boundary
     ), 1)  # fmt: skip
 
     # E = J / eps has the charge of div J.
     def E(x):
-        return charged("TE")(x) / permittivity(x)
+        return charged(kind)(x) / permittivity(x)
 
     return system.invariants(system.state(E=E))["total_charge"]
+
+
+LOBATTO = hf.PartitionedRungeKutta(
+    ((0.0, 0.0), (0.5, 0.5)), (0.5, 0.5), ((0.5, 0.0), (0.5, 0.0)), (0.5, 0.5)
+)
+DAMPED = [hf.Verlet(), hf.Gauss(2), hf.SDIRK3(), hf.RK4()]
+BALANCED = [*DAMPED, hf.Verlet("drift"), hf.PEFRL(), hf.Newmark(), hf.Newmark(0.6, 0.4),
+            hf.Simpson(), LOBATTO]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "marcher"), [
+    *((name, m) for name in METHODS if name != "dissipative_hdg" for m in BALANCED),
+    *(("dissipative_hdg", m) for m in DAMPED),
+], ids=lambda x: getattr(x, "name", x))  # fmt: skip
+def test_charges_are_balanced_after_every_step(name, marcher):
+    # Whatever the current does in between: the balance is that of the method's own stages.
+    wave = hf.Maxwell(
+        box("TE", 4)[0], permittivity, 0.7, "TE", conducting(2),
+        [hf.Source(charged("TE"), sympy.cos(5 * T)), hf.Source(charged("TE"), lambda t: t**3)],
+    )  # fmt: skip
+    system = METHODS[name](wave, 1)
+    state = system.state(E=charged("TE"))
+    dt = 0.02 if np.isinf(marcher.limit) else 0.6 * marcher.stable_dt(system)
+    brought = []
+    for state in hf.march(system, marcher, state, dt, 40 * dt, every=3):
+        size, size_div = scales(system, state)
+        found = system.charges(state)
+        assert found["electric_charge"] < 1e-12 * (size_div if name == "dual" else size)
+        brought.append(found["total_charge"])
+    assert np.ptp(brought) > 1e-3 * size
 
 
 def test_the_potential_is_the_mixed_method():

@@ -45,6 +45,23 @@ def test_charges_over_10_000_steps(kind, walls):
     assert abs(drift(t, relative)) * t[-1] < 1e-11
 
 
+@pytest.mark.parametrize("kind", ["3D", "TE"])
+@pytest.mark.parametrize("method", [hf.Verlet(), hf.PEFRL(), hf.Gauss(2)], ids=lambda m: m.name)
+def test_charges_are_balanced_after_every_step(kind, method):
+    domain, polarization = grid(kind)
+    walls = [hf.Clamped("left"), hf.Periodic("bottom", "top")]
+    source = hf.Source(field(kind), sympy.cos(5 * T))
+    system = hf.yee(hf.Maxwell(domain, rough(0), rough(1), polarization, walls, [source]))
+    state = system.state(E=field(kind))
+    dt = 0.02 if np.isinf(method.limit) else 0.6 * method.stable_dt(system)
+    totals = []
+    for state in hf.march(system, method, state, dt, 40 * dt, every=3):
+        D, found = np.sqrt(2 * system.energy(state)), system.charges(state)
+        assert found["electric_charge"] < 1e-13 * D
+        totals.append(found["total_charge"])
+    assert np.ptp(totals) > 1e-3 * D
+
+
 def helix(x):
     """A field that turns, so that it has chirality."""
     a, b = 2 * np.pi * x[2] / 0.7, 2 * np.pi * x[0]
