@@ -12,6 +12,7 @@ from hamfem.discretization.nodal import owned_vector
 from hamfem.matrices import gathered
 from tests.discretization.maxwell import COMM, SIDES
 from tests.discretization.yee import KINDS, WALLS, field, grid, random_state, rough
+from tests.integrators.methods import ALL, each
 from tests.verification import check_orders, error
 
 T = sympy.Symbol("t")
@@ -199,6 +200,33 @@ def test_orders_of_a_cavity_mode(kind):
             size = error(at_end["E"], lambda x: 0 * mode.E(1.0)(x))
             assert error(at_end["E"], mode.E(1.0)) < 0.1 * size
     check_orders(sizes, rows, {"E": 2, "H": 2}, below=0.1)
+
+
+@each(ALL)
+def test_every_integrator_is_that_of_the_matrices(method, order, limit):
+    # The same Poisson system from its matrices alone.
+    domain, _ = grid("3D", n=(4, 3, 3))
+    source = hf.Source(field("3D"), sympy.cos(4 * T))
+    wave = hf.Maxwell(domain, rough(0), rough(1), boundary=WALLS["tube"](3), sources=[source])
+    system = hf.yee(wave)
+    load = system.space.current(source)
+    force = hf.Load(load.amplitude, load.vector, load.antiderivative)
+    twin = hf.FirstOrder(system.M_q, system.M_v, system.B, loads=[force])
+    dt = min(0.5 * limit / system.max_frequency(), 0.02)
+    ends = []
+    for one in (system, twin):
+        state = random_state(system)
+        for state in hf.march(one, method, state, dt, 12 * dt, every=5):
+            pass
+        ends.append(state)
+    a, b = ends
+    for name in "vq":
+        x, y = getattr(a, name), getattr(b, name)
+        size = y.norm()
+        y.axpy(-1.0, x)
+        assert y.norm() < 1e-12 * size
+    assert abs(a.work) > 1e-6
+    assert a.work == pytest.approx(b.work, rel=1e-9)
 
 
 def test_implicit_methods():
