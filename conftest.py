@@ -38,6 +38,12 @@ def pytest_unconfigure(config):
         nowhere.close()
 
 
+def pytest_collection_finish(session):
+    """What is there now stays: it need not be looked through after each test."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_collection_modifyitems(config, items):
     """Tests that start processes of their own run on one rank."""
     if COMM.size > 1:
