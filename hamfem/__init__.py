@@ -34,6 +34,7 @@ from hamfem.integrators.runge_kutta import RK4, RungeKutta
 from hamfem.integrators.simpson import Simpson
 from hamfem.invariants import linear_invariants, modified_energy, noether, structure
 from hamfem.loads import Load, SampledLoad
+from hamfem.monitors.checkpoint import Checkpoint, read_checkpoint
 from hamfem.monitors.fields import Fields
 from hamfem.monitors.history import History, read_history
 from hamfem.monitors.probe import Probe
@@ -56,6 +57,7 @@ __all__ = [
     "SS15",
     "Acoustic",
     "BlanesMoan",
+    "Checkpoint",
     "Clamped",
     "Domain",
     "Elastic",
@@ -103,6 +105,7 @@ __all__ = [
     "mixed",
     "modified_energy",
     "noether",
+    "read_checkpoint",
     "read_history",
     "read_mesh",
     "read_receivers",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -82,6 +83,14 @@ class Domain:
     def facets(self, *names: str) -> npt.NDArray[np.int32]:
         """The facets of the named boundaries on this rank, ghosts included."""
         return self._tagged(self.facet_tags, self.boundaries, "boundary", names)
+
+    @cached_property
+    def division(self) -> str:
+        """A name for how the mesh is divided among the ranks and numbered, the same on all."""
+        topology, geometry = self.mesh.topology, self.mesh.geometry
+        parts = (topology.original_cell_index, geometry.x, topology.index_map(0).local_range)
+        own = hashlib.sha256(b"".join(np.asarray(part).tobytes() for part in parts)).digest()
+        return hashlib.sha256(b"".join(self.comm.allgather(own))).hexdigest()[:32]
 
     def check_boundaries(self, *names: str) -> None:
         """Refuse names that no boundary has."""

@@ -27,6 +27,7 @@ from hamfem import stability
 from hamfem.communicator import lasting
 from hamfem.flow import Half
 from hamfem.kernel import Kernel
+from hamfem.layout import Piece, in_rows
 from hamfem.loads import Load, Loads, SampledLoad
 from hamfem.matrices import (
     as_petsc,
@@ -92,6 +93,21 @@ class _System:
         if self.space is None:
             raise ValueError("this system was made from matrices: it has vectors and no fields.")
         return self.space
+
+    @property
+    def division(self) -> str | None:
+        """How the mesh is divided, if the order of the unknowns depends on it; else None."""
+        return None if self.space is None else self.domain.division
+
+    def pieces(self, kind: str, x: PETSc.Vec, values: Any) -> list[Piece]:
+        """What `values`, those of x on this rank, are parts of, in a file.
+
+        Args:
+            kind: What is in x: "q", "v" or "charges".
+            x: The vector.
+            values: Its numbers on this rank.
+        """
+        return in_rows(x, values)
 
     @cached_property
     def _work(self) -> tuple[PETSc.Vec, PETSc.Vec]:

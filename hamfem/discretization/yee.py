@@ -29,6 +29,8 @@ from hamfem.discretization.electromagnetic import ElectromagneticState
 from hamfem.discretization.yee_grid import (
     CONDUCTING,
     FREE,
+    NODES,
+    Family,
     Grid,
     edges,
     electric,
@@ -38,6 +40,7 @@ from hamfem.discretization.yee_grid import (
 from hamfem.discretization.yee_march import DRIFT, KICK, Stencil
 from hamfem.discretization.yee_space import YeeSpace
 from hamfem.flow import Half
+from hamfem.layout import Piece
 from hamfem.loads import Loads
 from hamfem.matrices import generic_vector
 from hamfem.physics.maxwell import Maxwell
@@ -70,6 +73,7 @@ class YeeSystem(ElectromagneticState, FirstOrder):  # type: ignore[misc]
     R_q = None
     kernel = None
     at_rest = None
+    division = None
 
     def __init__(self, grid: Grid) -> None:
         self.grid, self.wave = grid, grid.wave
@@ -111,6 +115,11 @@ class YeeSystem(ElectromagneticState, FirstOrder):  # type: ignore[misc]
     def _filled(self, x: PETSc.Vec, values: Array) -> PETSc.Vec:
         x.array[:] = values
         return x
+
+    def pieces(self, kind: str, x: PETSc.Vec, values: Array) -> list[Piece]:
+        """By components, as arrays over the whole grid."""
+        families = {"q": self.H, "v": self.E, "charges": Family(self.grid, (0,), (NODES,))}
+        return families[kind].pieces(values)
 
     # ------------------------------------------------------------ diagonals
 

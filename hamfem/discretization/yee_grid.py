@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hamfem.domain import Box
+from hamfem.layout import Piece
 from hamfem.physics.boundary import Clamped, Condition, Impedance, Periodic
 from hamfem.physics.coefficient import Coefficient, call
 from hamfem.physics.maxwell import Maxwell
@@ -363,6 +364,19 @@ class Family:
             a: x[i:j].reshape(self.grid.shape(s))
             for a, s, i, j in zip(self.axes, self.staggers, self.starts, self.starts[1:])
         }
+
+    def pieces(self, x: Array) -> list[Piece]:
+        """The blocks of a vector of this rank as parts of arrays over the whole grid."""
+        grid, blocks = self.grid, self.blocks(x)
+        return [
+            Piece(
+                str(a),
+                tuple(n + int(node and not p) for n, node, p in zip(grid.n, s, grid.periodic)),
+                tuple(slice(low, low + n) for low, n in zip(grid.low, blocks[a].shape)),
+                blocks[a],
+            )
+            for a, s in zip(self.axes, self.staggers)
+        ]
 
     def filled(self, values: Mapping[int, Any]) -> Array:
         """The vector of this rank, from blocks or numbers."""
