@@ -92,6 +92,10 @@ class Domain:
         own = hashlib.sha256(b"".join(np.asarray(part).tobytes() for part in parts)).digest()
         return hashlib.sha256(b"".join(self.comm.allgather(own))).hexdigest()[:32]
 
+    def outside(self, *names: str) -> int:
+        """How many cells lie in none of these regions; collective."""
+        return self.comm.allreduce(len(np.setdiff1d(self.own_cells, self.cells(*names))))
+
     def check_boundaries(self, *names: str) -> None:
         """Refuse names that no boundary has."""
         _check_names(self.boundaries, "boundary", names)
@@ -142,7 +146,7 @@ class Domain:
         self, dim: int, tags: mesh.MeshTags, entities: npt.NDArray, number: int, what: str
     ) -> mesh.MeshTags:
         if self.comm.allreduce(len(entities)) == 0:
-            raise ValueError(f"{what} holds nothing: its condition is true nowhere on the mesh.")
+            raise _nothing(what)
         marked = _on_all_ranks(self.mesh, dim, entities)
         values = np.zeros(len(marked), dtype=np.int32)
         values[tags.indices] = tags.values
@@ -220,7 +224,13 @@ class Box(Domain):
         for axis, sides in enumerate(self.sides):
             for name, place in zip(sides, (a[axis], b[axis])):
                 domain = domain.name_boundary(name, _near(axis, place, 1e-3 * spacing[axis]))
+        for name, where in self.where.items():
+            domain = domain.name_region(name, where)
         return domain
+
+    @property
+    def _made(self) -> bool:
+        return "_named" in self.__dict__
 
     @property
     def mesh(self) -> Mesh:
@@ -240,19 +250,21 @@ class Box(Domain):
     @property
     def regions(self) -> dict[str, int]:
         """Region name -> number in `cell_tags`."""
-        return self._named.regions if self.where else {}
+        if self._made:
+            return self._named.regions
+        return {name: i + 1 for i, name in enumerate(self.where)}
 
     @property
     def boundaries(self) -> dict[str, int]:
         """Boundary name -> number in `facet_tags`."""
-        if "_named" in self.__dict__:
+        if self._made:
             return self._named.boundaries
         return {name: i + 1 for i, name in enumerate(sum(self.sides, ()))}
 
     @property
     def uniform(self) -> bool:
         """Whether nobody has moved the corners of the cells; collective."""
-        if "_named" not in self.__dict__:
+        if not self._made:
             return True
         x = self.mesh.geometry.x[:, : self.dim]
         place = (x - self.lower) / ((np.array(self.upper) - self.lower) / self.n)
@@ -261,19 +273,68 @@ class Box(Domain):
 
     def name_region(self, name: str, where: Where) -> Box:
         """The same box, where the cells whose corners all satisfy `where(x)` are region `name`."""
-        named = self._named.name_region(name, where)
-        return self._with(named, {**self.where, name: where})
+        regions = {**self.where, name: where}
+        if self._made or self.cell not in ("quadrilateral", "hexahedron"):
+            return self._with(self._named.name_region(name, where), regions)
+        if not any(self.comm.allgather(any(cells.any() for cells in self._satisfying(where)))):
+            raise _nothing(f"region '{name}'")
+        return self._with(None, regions)
 
     def name_boundary(self, name: str, where: Where) -> Box:
         """The same box, in which the boundary facets that satisfy `where(x)` are `name`."""
         return self._with(self._named.name_boundary(name, where), self.where)
 
-    def _with(self, named: Domain, where: Mapping[str, Where]) -> Box:
+    def _with(self, named: Domain | None, where: Mapping[str, Where]) -> Box:
         return Box(self._comm, self.lower, self.upper, self.n, self.cell, named, where)
+
+    def outside(self, *names: str) -> int:
+        """How many cells lie in none of these regions; collective."""
+        if self._made or self.cell not in ("quadrilateral", "hexahedron"):
+            return super().outside(*names)
+        _check_names(self.regions, "region", names)
+        number = 0
+        for layers in zip(*map(self._satisfying, self.where.values())):
+            # A cell belongs to the region that was named last.
+            last = np.full(layers[0].shape, -1)
+            for i, inside in enumerate(layers):
+                last[inside] = i
+            wanted = [i for i, name in enumerate(self.where) if name in names]
+            number += int(np.sum(~np.isin(last, wanted)))
+        return self.comm.allreduce(number if self.where else int(np.prod(self.n)))
+
+    def _satisfying(self, where: Where) -> Iterator[npt.NDArray[np.bool_]]:
+        """Which cells of each layer across the first axis have corners that all satisfy `where`.
+
+        Each rank has some of the layers; no mesh.
+        """
+        axes = self._lines
+
+        def corners(i: int) -> npt.NDArray[np.bool_]:
+            points = np.meshgrid(axes[0][i : i + 1], *axes[1:], indexing="ij")
+            x = np.zeros((3, points[0].size))
+            x[: self.dim] = [p.ravel() for p in points]
+            inside = np.asarray(where(x)).reshape([len(line) for line in axes[1:]])
+            for axis in range(inside.ndim):
+                inside = np.moveaxis(inside, axis, 0)
+                inside = np.moveaxis(inside[1:] & inside[:-1], 0, axis)
+            return inside
+
+        first, last = (self.n[0] * (self.comm.rank + s) // self.comm.size for s in (0, 1))
+        if first < last:
+            below = corners(first)
+            for i in range(first, last):
+                above = corners(i + 1)
+                yield below & above
+                below = above
+
+    @property
+    def _lines(self) -> list[npt.NDArray[Any]]:
+        """The coordinates of the corners of the cells along each axis."""
+        return [np.linspace(a, b, n + 1) for a, b, n in zip(self.lower, self.upper, self.n)]
 
     def samples(self) -> Iterator[npt.NDArray[np.float64]]:
         """Corners and middles of the cells, (points, 1, dim), a part on each rank; no mesh."""
-        axes = [np.linspace(a, b, n + 1) for a, b, n in zip(self.lower, self.upper, self.n)]
+        axes = self._lines
         middles = [(x[1:] + x[:-1]) / 2 for x in axes]
         for lines in (axes, middles):
             for x in lines[0][self.comm.rank % len(lines[0]) :: self.comm.size]:
@@ -317,6 +378,10 @@ def box(
 
     first, last = (tuple(float(x) for x in corner) for corner in (a, b))
     return Box(comm, first, last, tuple(int(n) for n in counts), cell)
+
+
+def _nothing(what: str) -> ValueError:
+    return ValueError(f"{what} holds nothing: its condition is true nowhere on the mesh.")
 
 
 def _check_names(numbers: Mapping[str, int], kind: str, names: Sequence[str]) -> None:

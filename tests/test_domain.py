@@ -118,6 +118,36 @@ def tags_by_midpoint(domain):
     return {tuple(np.round(p, 6)): int(v) for p, v in zip(points, tags.values)}
 
 
+@pytest.mark.parametrize("cell", ["quadrilateral", "hexahedron"])
+def test_regions_of_a_box_need_no_mesh(cell):
+    lower, upper, n = BOXES[cell]
+    box = hf.box(COMM, lower, upper, n, cell)
+    box = box.name_region("low", lambda x: x[1] < 1.5)
+    box = box.name_region("left", lambda x: (x[0] < 1.3) & (x[1] < 0.1))  # takes some of low
+    with pytest.raises(ValueError, match="region 'nowhere' holds nothing"):
+        box.name_region("nowhere", lambda x: x[0] > 10)
+    names = ((), ("low",), ("left",), ("low", "left"))
+    outside = [box.outside(*some) for some in names]
+    regions = dict(box.regions)
+    hf.Acoustic(box.name_region("all", lambda x: x[0] > -1), {"all": 2.0})
+    with pytest.raises(ValueError, match="the density is not given everywhere: some cells lie in"):
+        hf.Acoustic(box, {"low": 1.0, "left": 2.0})
+    with pytest.raises(ValueError, match="the mesh has no region 'high'; it has: low, left"):
+        hf.Acoustic(box, {"high": 1.0})
+    assert "_named" not in vars(box)
+    assert box.mesh.topology.dim == box.dim  # from here on there is one
+    assert box.regions == regions == {"low": 1, "left": 2}
+    assert [box.outside(*some) for some in names] == outside
+    assert outside[0] == int(np.prod(n))
+    size = np.prod(np.subtract(upper, lower)) / np.prod(n)
+    for some, number in zip(names, outside):
+        inside = sum(region_size(box, name) for name in some)
+        assert inside == pytest.approx((np.prod(n) - number) * size)
+    later = box.name_region("right", lambda x: x[0] > 1.3)
+    assert later.regions["right"] == 3
+    assert later.outside("right") < outside[0]
+
+
 @pytest.mark.parametrize("source", ["box", "cavity_sphere.msh"])
 def test_ghost_facets_carry_the_tags_of_their_owners(source):
     if source == "box":

@@ -38,6 +38,7 @@ from hamfem.discretization.yee_grid import (
     magnetic,
 )
 from hamfem.discretization.yee_march import DRIFT, KICK, Stencil
+from hamfem.discretization.yee_points import GridPoints
 from hamfem.discretization.yee_space import YeeSpace
 from hamfem.flow import Half
 from hamfem.layout import Piece
@@ -300,6 +301,10 @@ class YeeSystem(ElectromagneticState, FirstOrder):  # type: ignore[misc]
                 # In a plane, axis 0 is the direction across it.
                 result[name + "xyz"[(a - first) % 3]] = (lines, values)
         return result
+
+    def at_points(self, points: Array) -> GridPoints:
+        """What gives the fields of a state at points, without a mesh."""
+        return GridPoints(self, points)
 
     # ------------------------------------------------------------ energies
 

@@ -135,7 +135,7 @@ class YeeSpace(ElectromagneticSpace):
         """
         system, grid = self.system, self.grid
         d = self.divergence(q)
-        B = self._magnetic_flux(q)
+        B = self.magnetic_flux(q)
         largest = max((np.abs(b).max(initial=0.0) for b in B.values()), default=0.0)
         size = float(max(grid.comm.allgather(largest))) / grid.h[grid.first :].min()
         if max(grid.comm.allgather(np.abs(d).max(initial=0.0))) <= _ROUND_OFF * size:
@@ -174,7 +174,7 @@ class YeeSpace(ElectromagneticSpace):
 
     # ------------------------------------------------------------ derivatives
 
-    def _magnetic_flux(self, q: PETSc.Vec) -> dict[int, Array]:
+    def magnetic_flux(self, q: PETSc.Vec) -> dict[int, Array]:
         """B = mu H on the faces."""
         system = self.system
         return {a: H / system.inverse_mu[a] for a, H in system.H.blocks(q.array_r).items()}
@@ -183,7 +183,7 @@ class YeeSpace(ElectromagneticSpace):
         """Div B in the cells."""
         grid = self.grid
         total = np.zeros(grid.shape(CELLS))
-        for a, B in self._magnetic_flux(q).items():
+        for a, B in self.magnetic_flux(q).items():
             if a >= grid.first:
                 below, above = grid.around_cells(B, a)
                 total += (above - below) / grid.h[a]
@@ -247,7 +247,7 @@ class YeeSpace(ElectromagneticSpace):
         B: list[Any] = [0.0] * 3
         for a, v in system.E.blocks(state.v.array_r).items():
             D[a] = self._in_cells(-system.eps[a] * v, edges(a))
-        for a, b in self._magnetic_flux(state.q).items():
+        for a, b in self.magnetic_flux(state.q).items():
             B[a] = self._in_cells(b, faces(a))
         total = [
             np.sum(D[(a + 1) % 3] * B[(a + 2) % 3] - D[(a + 2) % 3] * B[(a + 1) % 3])
@@ -301,7 +301,7 @@ class YeeSpace(ElectromagneticSpace):
         def induction() -> fem.Function:
             B = self.system.new_q()
             with B as array:
-                array[:] = self.system.H.filled(self._magnetic_flux(state.q))
+                array[:] = self.system.H.filled(self.magnetic_flux(state.q))
             return self._transfer.magnetic(B, "B")
 
         return {

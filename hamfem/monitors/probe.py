@@ -38,7 +38,7 @@ class Probe:
 
     def __init__(self, domain: Domain, points: Any) -> None:
         self._comm, self._mesh = domain.comm, domain.mesh
-        self.points = on_root(self._comm, lambda: _checked(points, domain.dim))
+        self.points = on_root(self._comm, lambda: checked_points(points, domain.dim))
         x = np.zeros((len(self.points), 3))
         x[:, : domain.dim] = self.points
         cells, first = _first_cells(domain, x)
@@ -73,7 +73,7 @@ def text(point: Any) -> str:
     return f"({', '.join(f'{x:.16g}' for x in point)})"
 
 
-def _checked(points: Any, dim: int) -> Array:
+def checked_points(points: Any, dim: int) -> Array:
     """The points as an array, (points, dim)."""
     try:
         x = np.array(points, float)

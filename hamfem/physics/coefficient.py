@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from mpi4py import MPI
@@ -33,9 +34,9 @@ class Coefficient:
     def __init__(self, domain: Domain, value: Any, name: str, size: int) -> None:
         self.domain, self.name, self.size = domain, name, size
         self.value = value
-        self._by_cell: Array | None = None
+        self._regions: dict[str, Array] = {}
         if isinstance(value, Mapping):
-            self._by_cell = self._per_region(value)
+            self._regions = self._per_region(value)
         elif not callable(value) and not isinstance(value, ufl.core.expr.Expr):
             self.value = self._constant(value)
         self._functions: dict[int, Any] = {}
@@ -56,34 +57,37 @@ class Coefficient:
             )
         return array
 
-    def _per_region(self, value: Mapping[str, Any]) -> Array:
+    def _per_region(self, value: Mapping[str, Any]) -> dict[str, Array]:
         values = {region: self._constant(v) for region, v in value.items()}
-        shape = () if all(v.ndim == 0 for v in values.values()) else (self.size, self.size)
-        index_map = self.domain.mesh.topology.index_map(self.domain.dim)
-        cells = index_map.size_local + index_map.num_ghosts
-        result = np.full((cells, *shape), np.nan)
-        for region, v in values.items():
-            full = v if v.ndim == len(shape) else v * np.eye(self.size)
-            result[self.domain.cells(region)] = full
-        missing = np.isnan(result[: index_map.size_local].reshape(index_map.size_local, -1))
-        if self.domain.comm.allreduce(int(missing.any(axis=1).sum() if missing.size else 0)):
+        if self.domain.outside(*values):
             known = ", ".join(self.domain.regions) or "none"
             raise ValueError(
                 f"the {self.name} is not given everywhere: some cells lie in no region of "
                 f"{list(value)} (the mesh has: {known})."
             )
+        return values
+
+    @cached_property
+    def _by_cell(self) -> Array:
+        """Its value in each cell of this rank, if it is given per region."""
+        index_map = self.domain.mesh.topology.index_map(self.domain.dim)
+        shape = (self.size, self.size) if self.is_matrix else ()
+        result = np.full((index_map.size_local + index_map.num_ghosts, *shape), np.nan)
+        for region, v in self._regions.items():
+            full = v if v.ndim == len(shape) else v * np.eye(self.size)
+            result[self.domain.cells(region)] = full
         return result
 
     @property
     def cellwise(self) -> bool:
         """Whether it is constant in each cell."""
-        return isinstance(self.value, np.ndarray) or self._by_cell is not None
+        return isinstance(self.value, np.ndarray) or bool(self._regions)
 
     @property
     def is_matrix(self) -> bool:
         """Whether it is a matrix; callables tell by what they return."""
-        if self._by_cell is not None:
-            return self._by_cell.ndim == 3
+        if self._regions:
+            return any(v.ndim == 2 for v in self._regions.values())
         if isinstance(self.value, ufl.core.expr.Expr):
             return len(self.value.ufl_shape) == 2
         if callable(self.value):
@@ -102,7 +106,7 @@ class Coefficient:
             Shape (cells, points), or (cells, points, size, size) for a matrix; the second axis has
             length 1 where the coefficient is constant in each cell.
         """
-        if self._by_cell is not None:
+        if self._regions:
             return self._by_cell[cells][:, None]
         if isinstance(self.value, np.ndarray):
             return np.broadcast_to(self.value, (len(cells), 1, *self.value.shape))
@@ -125,7 +129,7 @@ class Coefficient:
         shape = (self.size, self.size) if self.is_matrix else ()
         element = ("Discontinuous Lagrange", degree, shape)
         f = fem.Function(fem.functionspace(self.domain.mesh, element))
-        if self._by_cell is not None:
+        if self._regions:
             blocks = f.x.array.reshape(-1, int(np.prod(shape)))
             dofs = f.function_space.dofmap.list[:, 0]
             blocks[dofs] = self._by_cell.reshape(len(self._by_cell), -1)
@@ -178,8 +182,10 @@ class Coefficient:
         """What is wrong with its values on this rank, if anything; a box needs no mesh for it."""
         if isinstance(self.value, np.ndarray):
             return _wrong(self.value[None, None])
-        is_function = self._by_cell is None and not isinstance(self.value, ufl.core.expr.Expr)
-        if isinstance(self.domain, Box) and is_function:
+        if self._regions:
+            found = (_wrong(v[None, None]) for v in self._regions.values())
+            return next((words for words in found if words), "")
+        if isinstance(self.domain, Box) and not isinstance(self.value, ufl.core.expr.Expr):
             none = np.empty(0, np.int32)
             found = (_wrong(self.at(none, x[0], x)) for x in self.domain.samples())
             return next((words for words in found if words), "")

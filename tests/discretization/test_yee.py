@@ -279,9 +279,11 @@ def test_starts(kind):
         system.state(E=lambda x: np.zeros((5, x.shape[1])))
 
 
-def test_a_box_makes_no_mesh_until_it_is_asked_for():
-    domain, _ = grid("3D")
-    wave = hf.Maxwell(domain, rough(0), np.diag([1.0, 2.0, 3.0]), boundary=WALLS["absorbing"](3))
+@pytest.mark.parametrize("material", ["callables", "regions"])
+def test_a_box_makes_no_mesh_until_it_is_asked_for(material):
+    domain, eps, mu = materials(material, "3D")
+    mu = np.diag([1.0, 2.0, 3.0]) if material == "callables" else mu
+    wave = hf.Maxwell(domain, eps, mu, boundary=WALLS["absorbing"](3))
     system = hf.yee(wave)
     state = system.state(E=field("3D"))
     for state in hf.march(system, hf.Verlet(), state, 0.01, 0.1):

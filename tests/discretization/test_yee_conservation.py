@@ -164,6 +164,55 @@ def test_receivers_are_the_numbers_of_the_grid(kind, shared_tmp_path):
     assert found == pytest.approx(np.array(rows), rel=1e-12, abs=1e-14)
 
 
+def ramp(x, a):
+    return 1 + a + x[0] - 2 * x[1] + (3 - a) * x[-1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("walls", ["free", "conducting"])
+def test_points_see_linear_fields_exactly(kind, walls, shared_tmp_path):
+    domain, polarization = grid(kind)
+    dim = domain.dim
+    system = hf.yee(hf.Maxwell(domain, 1.0, 2.0, polarization, WALLS[walls](dim)))
+    state = system.state()
+    for family, x, sign in ((system.E, state.v, -1.0), (system.H, state.q, 1.0)):
+        with x as array:
+            blocks = family.blocks(array)
+            for a, stagger in zip(family.axes, family.staggers):
+                lines = system.grid.points(stagger)[system.grid.first :]
+                places = np.meshgrid(*lines, indexing="ij")
+                blocks[a][...] = sign * ramp(places, a).reshape(blocks[a].shape)
+    points = np.random.default_rng(2).uniform(size=(30, dim)) * (1, 1.3, 0.7)[:dim]
+    points[:2] = np.zeros(dim), (1, 1.3, 0.7)[:dim]
+    values = system.at_points(points)(state)
+    for name, family, factor in (("E", system.E, 1), ("H", system.H, 1), ("B", system.H, 2)):
+        expected = np.stack([factor * ramp(points.T, a) for a in family.axes], axis=-1)
+        assert values[name].reshape(expected.shape) == pytest.approx(expected, rel=1e-13)
+    path = shared_tmp_path / "traces.csv"
+    hf.Receivers(path, system, points[:1], "E")(state)
+    assert "_named" not in vars(domain)  # there is no mesh
+    with refused(ValueError, r"the point \(2.0, .*\) lies outside of the box, and so do 1"):
+        hf.Receivers(path, system, [(2.0,) * dim, (-1.0,) * dim])
+    with refused(ValueError, "this system has no field 'D'; it has: E, B, H"):
+        hf.Receivers(path, system, points[:1], "D")(state)
+
+
+def test_points_see_waves_with_order_2_through_periodic_sides():
+    found = []
+    points = np.random.default_rng(3).uniform(size=(50, 3))
+    points[0] = 0.0
+    for n in (8, 16):
+        domain = hf.box(COMM, (0, 0, 0), (1, 1, 1), n, "hexahedron")
+        system = hf.yee(hf.Maxwell(domain, boundary=WALLS["periodic"](3)))
+
+        def E(x):
+            return np.stack([np.sin(2 * np.pi * (x[1] + x[i])) for i in range(3)])
+
+        values = system.at_points(points)(system.state(E=E), "E")["E"]
+        found.append(np.abs(values - E(points.T).T).max())
+    assert 3.5 < found[0] / found[1] < 4.5
+
+
 def test_a_run_goes_back_and_starts_again():
     domain, _ = grid("3D")
     system = hf.yee(hf.Maxwell(domain, rough(0), boundary=WALLS["conducting"](3)))
