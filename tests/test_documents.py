@@ -33,9 +33,28 @@ def test_the_first_script_of_the_readme_runs(monkeypatch, shared_tmp_path):
     assert hf.read_history(shared_tmp_path / "energy.csv")["energy"] == pytest.approx(energies)
 
 
+@pytest.mark.skipif(MPI.COMM_WORLD.size > 1, reason="finite elements go on on one rank")
+def test_the_script_of_a_run_that_goes_on(monkeypatch, shared_tmp_path):
+    monkeypatch.chdir(shared_tmp_path)
+    script = scripts()[1]
+    assert "t_end=2.0" in script
+    ends = []
+    # Until 1.2, from there to the end, and once more when there is nothing left to do.
+    for t_end in (1.2, 2.0, 2.0):
+        names = {}
+        exec(script.replace("t_end=2.0", f"t_end={t_end}"), names)
+        ends.append(names["state"])
+    assert [state.t for state in ends] == [1.2, 2.0, 2.0]
+    assert [state.step for state in ends] == [600, 1000, 1000]
+    history = hf.read_history(shared_tmp_path / "energy.csv")
+    assert history["step"].tolist() == [*range(50, 1001, 50)]
+    assert (ends[1].v - ends[2].v).norm() == 0.0
+    assert (ends[0].v - ends[2].v).norm() > 0.0
+
+
 def test_the_script_of_a_spinning_crystal_runs():
     names = {"print": lambda *values: None}
-    exec(scripts()[1], names)
+    exec(scripts()[2], names)
     system, state = names["system"], names["state"]
     assert state.t == pytest.approx(0.2)
     assert system.invariants(state)["angular_momentum"][2] == pytest.approx(
@@ -45,7 +64,7 @@ def test_the_script_of_a_spinning_crystal_runs():
 
 def test_the_script_of_a_pulse_into_glass_runs(capsys):
     names = {}
-    exec(scripts()[2], names)
+    exec(scripts()[3], names)
     system, state = names["system"], names["state"]
     assert state.t == pytest.approx(1.0)
     assert names["E"].ufl_shape == (3,)
@@ -58,7 +77,7 @@ def test_the_script_of_a_pulse_into_glass_runs(capsys):
 def test_the_script_of_the_yee_scheme_runs(monkeypatch, shared_tmp_path):
     monkeypatch.chdir(shared_tmp_path)
     names = {}
-    exec(scripts()[3], names)
+    exec(scripts()[4], names)
     system, state = names["system"], names["state"]
     assert state.t == pytest.approx(2.0)
     assert [len(line) for line in names["lines"]] == [*names["Ez"].shape]
@@ -71,7 +90,7 @@ def test_the_script_of_the_yee_scheme_runs(monkeypatch, shared_tmp_path):
 
 
 def test_the_script_with_matrices_runs(capsys):
-    exec(scripts()[4], {})
+    exec(scripts()[5], {})
     lines = capsys.readouterr().out.splitlines()
     if MPI.COMM_WORLD.rank == 0:
         rows = [[float(x) for x in line.split()] for line in lines[:10]]

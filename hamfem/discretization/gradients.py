@@ -165,8 +165,8 @@ class Charges:
     """How far the charges are from those of the start and what currents have brought since.
 
     What currents bring is summed up with the weights of the method's own steps, so that the balance
-    closes after every step, whatever the method. The start is when `remember` was called, or the
-    first look at a state that has none.
+    closes after every step (of hf.GeneralizedAlpha, which has no such weights, to its order). The
+    start is when `remember` was called, or the first look at a state that has none.
 
     Args:
         counter: What counts them.

@@ -59,6 +59,7 @@ CASES = {
     **{f"yee {kind} {walls}": lambda kind=kind, walls=walls: yee(kind, walls)
        for kind in KINDS for walls in ("absorbing", "tube")},
 }  # fmt: skip
+ANYWHERE = ("second order", "first order", "yee")  # the others need one rank
 SECOND = ("second order", "cg", "hdg", "potential", "yee 3D tube")
 
 
@@ -78,6 +79,10 @@ def tracked(system, state):
 def test_the_run_goes_on_with_the_same_numbers(case, method, shared_tmp_path):
     path = shared_tmp_path / "run.h5"
     system, state = CASES[case]()
+    if COMM.size > 1 and not case.startswith(ANYWHERE):
+        with pytest.raises(ValueError, match=r"no checkpoints of finite elements on . ranks yet"):
+            Checkpoint(path, system)
+        return
     if np.isfinite(method.limit) and 0.01 > method.stable_dt(system):
         pytest.skip("the step is for the other cases")
     checkpoint = Checkpoint(path, system)
@@ -196,12 +201,26 @@ def test_a_crash_leaves_the_last_good_state(shared_tmp_path, monkeypatch):
     assert checkpoint.latest().step == 7
 
 
+@pytest.mark.skipif(COMM.size > 1, reason="finite elements on one rank")
+def test_another_mesh_is_refused(tmp_path):
+    path = tmp_path / "run.h5"
+    system, state = acoustic(hf.cg)
+    Checkpoint(path, system)(state)
+    for make in (hf.hdg, lambda wave, k: hf.cg(wave, k + 1)):
+        with pytest.raises(ValueError, match="has other unknowns than this system: take the mesh"):
+            read_checkpoint(path, acoustic(make)[0])
+    moved = hf.box(COMM, (0, 0), (1, 2), 4)
+    other = hf.cg(hf.Acoustic(moved, boundary=[hf.Clamped("left")]), 1)
+    with pytest.raises(ValueError, match="is of another mesh than this run: take the one"):
+        read_checkpoint(path, other)
+
+
 def no_space(*_, **__):
     raise OSError(28, os.strerror(28))
 
 
 def test_what_is_refused(shared_tmp_path):
-    system, state = acoustic(hf.cg)
+    system, state = small("second")
     path = shared_tmp_path / "run.h5"
     with pytest.raises(ValueError, match=r"must end with \.h5"):
         Checkpoint(shared_tmp_path / "run.csv", system)
@@ -212,16 +231,10 @@ def test_what_is_refused(shared_tmp_path):
     with pytest.raises(FileNotFoundError, match="there is no checkpoint"):
         read_checkpoint(path, system)
     Checkpoint(path, system)(state)
-    for make in (hf.hdg, lambda wave, k: hf.cg(wave, k + 1)):
+    others = [yee("TE", "tube")[0], hf.SecondOrder(np.eye(9), np.eye(9), comm=COMM)]
+    for other in others:
         with pytest.raises(ValueError, match="has other unknowns than this system: take the mesh"):
-            read_checkpoint(path, acoustic(make)[0])
-    moved = hf.box(COMM, (0, 0), (1, 2), 4)
-    other = hf.cg(hf.Acoustic(moved, boundary=[hf.Clamped("left")]), 1)
-    with pytest.raises(ValueError, match="is of another mesh, or of one that was divided"):
-        read_checkpoint(path, other)
-    if COMM.size > 1:
-        with pytest.raises(ValueError, match=f"was written by {COMM.size} ranks and these are 1"):
-            read_checkpoint(path, acoustic(hf.cg, MPI.COMM_SELF)[0])
+            read_checkpoint(path, other)
     COMM.barrier()
     if COMM.rank == 0:
         path.write_bytes(path.read_bytes()[:100])
