@@ -18,71 +18,15 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from hamfem.discretization.cell_products import add_local, add_to_trace, by_columns, combine
 from hamfem.discretization.trace import Trace
 from hamfem.solvers import PairSolver, solver
 
 Array = npt.NDArray[Any]
 _BATCH = 512
-_OPTIONS = {"cache": True, "fastmath": {"reassoc", "contract", "nsz"}, "nogil": True}
-
-
-@numba.njit(**_OPTIONS)
-def add_local(A: Array, x: Array, out: Array) -> None:
-    """out_c += A_c x_c in each cell, for A stored by columns: A[c, j, i]."""
-    cells, m, n = A.shape
-    for c in range(cells):
-        for j in range(m):
-            xj = x[c, j]
-            for i in range(n):
-                out[c, i] += A[c, j, i] * xj
-
-
-@numba.njit(**_OPTIONS)
-def add_transposed(A: Array, x: Array, out: Array) -> None:
-    """out_c += A_c' x_c in each cell, for A stored by columns."""
-    cells, m, n = A.shape
-    for c in range(cells):
-        for j in range(m):
-            s = A[c, j, 0] * x[c, 0]
-            for i in range(1, n):
-                s += A[c, j, i] * x[c, i]
-            out[c, j] += s
-
-
-@numba.njit(**_OPTIONS)
-def add_from_trace(A: Array, slots: Array, size: int, trace: Array, out: Array) -> None:
-    """out_c += A_c m_c with the traces m_c of the cell's facets."""
-    cells, _, n = A.shape
-    for c in range(cells):
-        for f in range(slots.shape[1]):
-            start = slots[c, f] * size
-            for j in range(size):
-                t = trace[start + j]
-                for i in range(n):
-                    out[c, i] += A[c, f * size + j, i] * t
-
-
-@numba.njit(**_OPTIONS)
-def add_to_trace(A: Array, slots: Array, size: int, x: Array, trace: Array) -> None:
-    """Add A_c' x_c to the traces of each cell's facets."""
-    cells, _, n = A.shape
-    for c in range(cells):
-        for f in range(slots.shape[1]):
-            start = slots[c, f] * size
-            for j in range(size):
-                s = A[c, f * size + j, 0] * x[c, 0]
-                for i in range(1, n):
-                    s += A[c, f * size + j, i] * x[c, i]
-                trace[start + j] += s
-
-
-def by_columns(A: Array) -> Array:
-    """The matrices of all cells, stored by columns."""
-    return np.ascontiguousarray(np.swapaxes(A, 1, 2))
 
 
 class TraceSolver:
@@ -184,11 +128,10 @@ class CondensedSolver:
         if self._negative:
             np.negative(self._r, out=self._r)
         self.solve(self._r, m)
-        k[:] = 0.0
-        add_local(self.minus_D, Q, k)
+        combine(self.minus_D, Q, self.E, trace.slots, trace.size, m, k)
         if f is not None:
+            assert self.inverse is not None
             add_local(self.inverse, f, k)
-        add_from_trace(self.E, trace.slots, trace.size, m, k)
 
 
 def _batches(cells: int) -> Iterator[slice]:
@@ -248,9 +191,7 @@ class CondensedStiffness:
             r -= g
         np.negative(r, out=r)
         self.solve(r, m)
-        out[:] = 0.0
-        add_local(self.X_uu, u, out)
-        add_from_trace(self.X_ul, trace.slots, trace.size, m, out)
+        combine(self.X_uu, u, self.X_ul, trace.slots, trace.size, m, out)
         if known is None:
             return None
         r[:] = 0.0

@@ -21,14 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from hamfem.discretization.assembly import cell_mass
-from hamfem.discretization.condensation import (
-    CondensedSolver,
+from hamfem.discretization.cell_products import (
     add_from_trace,
     add_local,
     add_to_trace,
     add_transposed,
     by_columns,
 )
+from hamfem.discretization.condensation import CondensedSolver
 from hamfem.discretization.local import Hybrid
 from hamfem.discretization.trace import Trace
 from hamfem.kernel import Kernel

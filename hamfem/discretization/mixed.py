@@ -18,15 +18,14 @@ import basix
 import numpy as np
 import numpy.typing as npt
 
-from hamfem.discretization.condensation import (
-    CondensedSolver,
-    TraceSolver,
+from hamfem.discretization.cell_products import (
     add_from_trace,
     add_local,
     add_to_trace,
     add_transposed,
     by_columns,
 )
+from hamfem.discretization.condensation import CondensedSolver, TraceSolver
 from hamfem.discretization.degree import check_simplices, checked_degree
 from hamfem.discretization.edge_systems import edge_mixed
 from hamfem.discretization.flux_spaces import (

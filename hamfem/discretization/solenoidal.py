@@ -19,13 +19,13 @@ import numpy.typing as npt
 from dolfinx import la
 
 from hamfem.discretization.basis import Basis
-from hamfem.discretization.condensation import (
-    CondensedSolver,
+from hamfem.discretization.cell_products import (
     add_from_trace,
     add_local,
     add_to_trace,
     add_transposed,
 )
+from hamfem.discretization.condensation import CondensedSolver
 from hamfem.discretization.flux_spaces import RaviartThomas
 from hamfem.discretization.geometry import Cells, Points
 from hamfem.discretization.hybrid_stage import FluxBlocks
