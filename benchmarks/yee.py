@@ -88,7 +88,8 @@ def measure(n: int, rounds: int, kinds: list[str]) -> None:
     for name in dict.fromkeys(peers.values()) if COMM.size == 1 else ():
         if steps := meeps(n, "varying" in name):
             tasks[name] = steps
-    count = max(4, 4 * (128 // n) ** 3)
+    # As many steps at once as between two looks of a run, at least.
+    count = max(16, 4 * (128 // n) ** 3)
     a = np.ones(6 * n**3 // COMM.size)
     b = np.ones_like(a)
     best, copy = dict.fromkeys(tasks, np.inf), np.inf

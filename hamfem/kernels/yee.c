@@ -388,10 +388,10 @@ void march(Grid *g, long count, const int *drift, const double *h, const double 
     }
 }
 
-/* Of the cache of the second level, in bytes, if the system knows. */
-long cache(void)
+/* Of the cache of the second or third level, in bytes, if the system knows. */
+long cache(int level)
 {
-    return sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return sysconf(level == 2 ? _SC_LEVEL2_CACHE_SIZE : _SC_LEVEL3_CACHE_SIZE);
 }
 
 /* The sum of w x², with the dual volumes of the ends and with 1/inverse or 1/number for weights. */
