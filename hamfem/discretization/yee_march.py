@@ -31,7 +31,7 @@ typedef struct {
     long stride[2];
     const int *start;
     const int *place;
-    const double *mass, *damping, *load;
+    const double *inverse_mass, *damping, *load;
     double *old;
 } Block;
 typedef struct { int component, axis, last; double *buffer; } Parcel;
@@ -53,8 +53,8 @@ void march(Grid *g, long count, const int *drift, const double *h, const double 
 double energy(const Grid *g, int half);
 long cache(int level);
 """
-# How many kicks and drifts may share a sweep. The first one is taken whose tiles are not much smaller
-# than what they share with others.
+# How many kicks and drifts may share a sweep. The first one is taken whose tiles are not much
+# smaller than what they share with others.
 DEPTHS = (16, 8, 4, 2)
 # How much of the caches of the second and third level the planes under way may then fill. The third
 # one belongs to many cores; with an eighth of it, which often is one core's part, steps at 128³ and
@@ -187,12 +187,14 @@ class Stencil:
             b = self.c.half[KICK][a]
             row, place = np.divmod(places - start, b.length)
             starts = np.searchsorted(row, np.arange(b.planes * b.rows + 1)).astype(np.int32)
-            R = np.zeros(len(places)) if damping is None else damping[places]
             f = np.stack([f[places] for f in vectors], axis=-1) if vectors else np.zeros((0, 1))
             b.start = self._doubles(starts, "int[]")
             b.place = self._doubles(place.astype(np.int32), "int[]")
-            b.mass, b.damping = self._doubles(mass[places]), self._doubles(R)
-            b.load, b.old = self._doubles(np.ascontiguousarray(f)), self._doubles(np.zeros(len(R)))
+            b.inverse_mass = self._doubles(1 / mass[places])
+            if damping is not None:
+                b.damping = self._doubles(damping[places])
+            b.load = self._doubles(np.ascontiguousarray(f))
+            b.old = self._doubles(np.zeros(b.length))
 
     # ------------------------------------------------------------ work
 

@@ -28,8 +28,8 @@ typedef struct {
     /* Numbers with loads or damping, by rows: */
     const int *start;  /* where those of a row begin, or null if there are none */
     const int *place;  /* in the row */
-    const double *mass, *damping, *load; /* load: one number for each amplitude */
-    double *old;
+    const double *inverse_mass, *damping, *load; /* damping: or null; load: one for each amplitude */
+    double *old; /* room for a row */
 } Block;
 
 typedef struct {
@@ -126,27 +126,51 @@ static inline void add_one(double *x, Row m, double number, double a, double p, 
 static void remember(const Block *b, const double *x, int first, int last)
 {
     for (int t = first; t < last; t++)
-        b->old[t] = x[b->place[t]];
+        b->old[t - first] = x[b->place[t]];
 }
 
+/* One or two kicks with nothing between them; two are not one where there is damping. */
+typedef struct {
+    int drift, leads, kicks;
+    double h[2];
+    const double *amplitude[2];
+} Step;
+
+static inline double length(const Step *s) { return s->kicks > 1 ? s->h[0] + s->h[1] : s->h[0]; }
+
 /* x was advanced without them: now with loads and damping, by the midpoint rule. */
-static void correct(Grid *g, const Block *b, double *x, int first, int last, double h,
-                    const double *amplitude)
+static void correct(Grid *g, const Block *b, double *x, int first, int last, const Step *s)
 {
+    double part[2], work = 0.0, outflow = 0.0;
+    for (int n = 0; n < s->kicks; n++)
+        part[n] = s->h[n] / length(s);
     for (int t = first; t < last; t++) {
-        double f = 0.0, *y = x + b->place[t], R = b->damping[t];
-        for (int s = 0; s < g->amplitudes; s++)
-            f += amplitude[s] * b->load[(long)t * g->amplitudes + s];
-        *y += (h * f - 0.5 * h * R * (*y + b->old[t])) / (b->mass[t] + 0.5 * h * R);
-        double middle = 0.5 * (*y + b->old[t]);
-        g->work += h * f * middle;
-        g->outflow += h * R * middle * middle;
+        double *y = x + b->place[t], before = b->old[t - first], change = *y - before;
+        for (int n = 0; n < s->kicks; n++) {
+            double f = 0.0, h = s->h[n], now = before + part[n] * change;
+            for (int l = 0; l < g->amplitudes; l++)
+                f += s->amplitude[n][l] * b->load[(long)t * g->amplitudes + l];
+            if (b->damping) {
+                double a = 0.5 * h * b->damping[t];
+                now += (h * f - a * (now + before)) * b->inverse_mass[t] /
+                       (1.0 + a * b->inverse_mass[t]);
+                double middle = 0.5 * (now + before);
+                outflow += 2.0 * a * middle * middle;
+            } else
+                now += h * f * b->inverse_mass[t];
+            work += h * f * (0.5 * (now + before));
+            before = now;
+        }
+        *y = before;
     }
+    g->work += work;
+    g->outflow += outflow;
 }
 
 /* v += -h/eps curl' q for one row of component c. */
-static void kick_row(Grid *g, int c, long i, long j, double h, const double *amplitude)
+static void kick_row(Grid *g, int c, long i, long j, const Step *s)
 {
+    double h = length(s);
     Block *b = &g->half[0][c];
     double f0 = c == 0 ? 1.0 : side(g, 0, i, b->planes);
     double f1 = c == 1 ? 1.0 : side(g, 1, j, b->rows);
@@ -182,7 +206,7 @@ static void kick_row(Grid *g, int c, long i, long j, double h, const double *amp
             add_one(x, m, number, a, p1[n - 1] - p0[n - 1], f * d, -r[n - 2], n - 1);
     }
     if (touched)
-        correct(g, b, x, first, last, h, amplitude);
+        correct(g, b, x, first, last, s);
 }
 
 /* q += h/mu curl v for one row of component c. */
@@ -213,12 +237,6 @@ static void drift_row(Grid *g, int c, long i, long j, double h)
 
 /* ---------------------------------------------------------------- sweeps */
 
-typedef struct {
-    int drift, leads;
-    double h;
-    const double *amplitude;
-} Step;
-
 /* The row (i + 1, j) is on its way from memory while row (i, j) is worked on: so many rows take
    turns that the processor does not see where they lead. */
 static inline void prefetch(const Grid *g, int half, int c, long i, long j)
@@ -240,13 +258,13 @@ static void update(Grid *g, const Step *s, long i, long first, long last)
             continue;
         for (long j = first < 0 ? 0 : first; j < (last < b->rows ? last : b->rows); j++)
             if (s->drift)
-                drift_row(g, c, i, j, s->h);
+                drift_row(g, c, i, j, s->h[0]);
             else {
                 if (s->leads && g->ahead) {
                     prefetch(g, 0, c, i, j);
                     prefetch(g, 1, c, i, j);
                 }
-                kick_row(g, c, i, j, s->h, s->amplitude);
+                kick_row(g, c, i, j, s);
             }
     }
 }
@@ -345,7 +363,21 @@ static void finish(Grid *g, int half)
         g->waitall(e->requests, e->request, e->status);
 }
 
-/* Kicks (0) and drifts (1) of lengths h; `depth` kicks and drifts at most share a sweep. */
+/* The step that begins with operation `at`: a drift, a kick, or two kicks that follow each other. */
+static Step step_at(const Grid *g, long at, long count, const int *drift, const double *h,
+                    const double *amplitude)
+{
+    Step s = {.drift = drift[at], .kicks = 1};
+    if (!drift[at] && at + 1 < count && !drift[at + 1] && h[at] * h[at + 1] > 0.0)
+        s.kicks = 2;
+    for (int n = 0; n < s.kicks; n++) {
+        s.h[n] = h[at + n];
+        s.amplitude[n] = amplitude + (at + n) * g->amplitudes;
+    }
+    return s;
+}
+
+/* Kicks (0) and drifts (1) of lengths h; `depth` of them at most share a sweep. */
 void march(Grid *g, long count, const int *drift, const double *h, const double *amplitude,
            int depth, long tile)
 {
@@ -354,15 +386,20 @@ void march(Grid *g, long count, const int *drift, const double *h, const double 
     g->work = g->outflow = 0.0;
     for (long n = 0; n < count;) {
         int taken = 0;
-        for (; taken < depth && taken < DEEPEST && n + taken < count; taken++) {
-            long at = n + taken;
-            if (drift[at] != taken % 2)
+        long next = n, even = n; /* what comes after the steps taken, and after a number of pairs */
+        for (; taken < depth && taken < DEEPEST && next < count; taken++) {
+            if (drift[next] != taken % 2)
                 break;
-            steps[taken] = (Step){drift[at], !taken, h[at], amplitude + at * g->amplitudes};
+            steps[taken] = step_at(g, next, count, drift, h, amplitude);
+            steps[taken].leads = !taken;
+            next += steps[taken].kicks;
+            if (taken % 2)
+                even = next;
         }
         if (taken > 1) {
             taken -= taken % 2;
-            int again = n + taken < count && drift[n + taken] == 0;
+            n = even;
+            int again = n < count && drift[n] == 0;
             if (!sent)
                 start(g, 1);
             sweep(g, steps, taken, tile);
@@ -374,17 +411,16 @@ void march(Grid *g, long count, const int *drift, const double *h, const double 
             }
             sent = again;
         } else {
-            int other = 1 - drift[n];
-            Step step = {drift[n], 1, h[n], amplitude + n * g->amplitudes};
+            Step step = step_at(g, n, count, drift, h, amplitude);
+            step.leads = 1;
             if (!sent)
-                start(g, other);
-            finish(g, other);
+                start(g, 1 - step.drift);
+            finish(g, 1 - step.drift);
             for (long i = 0; i < most(g, 0); i++)
                 update(g, &step, i, 0, most(g, 1));
             sent = 0;
-            taken = 1;
+            n += step.kicks;
         }
-        n += taken;
     }
 }
 
