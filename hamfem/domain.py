@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from dolfinx import io, la, mesh
 from dolfinx.mesh import Mesh, MeshTags
 
 from hamfem import dolfinx_versions
+from hamfem.cell_order import CellOrder
 from hamfem.communicator import lasting
 from hamfem.errors import on_root
 
@@ -84,13 +84,10 @@ class Domain:
         """The facets of the named boundaries on this rank, ghosts included."""
         return self._tagged(self.facet_tags, self.boundaries, "boundary", names)
 
-    @cached_property
-    def division(self) -> str:
-        """A name for how the mesh is divided among the ranks and numbered, the same on all."""
-        topology, geometry = self.mesh.topology, self.mesh.geometry
-        parts = (topology.original_cell_index, geometry.x, topology.index_map(0).local_range)
-        own = hashlib.sha256(b"".join(np.asarray(part).tobytes() for part in parts)).digest()
-        return hashlib.sha256(b"".join(self.comm.allgather(own))).hexdigest()[:32]
+    @property
+    def cell_order(self) -> CellOrder:
+        """The order in which the mesh was made, which is the same on any number of ranks."""
+        return CellOrder(self.mesh, self.comm)
 
     def outside(self, *names: str) -> int:
         """How many cells lie in none of these regions; collective."""

@@ -18,7 +18,7 @@ class Piece(NamedTuple):
         name: Of the array, among those that a vector consists of; "" for the only one.
         shape: That of the whole array.
         place: Where in it this rank's part is.
-        values: The part, as a view.
+        values: The part.
     """
 
     name: str
@@ -27,6 +27,6 @@ class Piece(NamedTuple):
     values: Array
 
 
-def in_rows(x: PETSc.Vec, values: Array) -> list[Piece]:
-    """A vector as one array in the order of its global numbers; `values` are those of this rank."""
-    return [Piece("", (x.size,), (slice(*x.owner_range),), values)]
+def in_rows(x: PETSc.Vec) -> list[Piece]:
+    """A vector as one array in the order of its global numbers."""
+    return [Piece("", (x.size,), (slice(*x.owner_range),), x.array_r.copy())]

@@ -61,6 +61,12 @@ class Space(Protocol):
     def track(self, state: State) -> Any:
         """Their densities, fluxes and totals."""
 
+    def pieces(self, kind: str, x: PETSc.Vec) -> list[Piece]:
+        """A vector as arrays in an order that does not depend on the ranks."""
+
+    def restore(self, kind: str, pieces: Sequence[Piece], x: PETSc.Vec) -> None:
+        """The vector from these."""
+
     def fields(self, state: State, names: str | Sequence[str] | None = None) -> dict[str, Any]:
         """The fields of a state, by name; only these, if names are given."""
 
@@ -94,20 +100,23 @@ class _System:
             raise ValueError("this system was made from matrices: it has vectors and no fields.")
         return self.space
 
-    @property
-    def division(self) -> str | None:
-        """How the mesh is divided, if the order of the unknowns depends on it; else None."""
-        return None if self.space is None else self.domain.division
-
-    def pieces(self, kind: str, x: PETSc.Vec, values: Any) -> list[Piece]:
-        """What `values`, those of x on this rank, are parts of, in a file.
+    def pieces(self, kind: str, x: PETSc.Vec) -> list[Piece]:
+        """A vector as arrays for a file, in an order that does not depend on the ranks.
 
         Args:
-            kind: What is in x: "q", "v" or "charges".
+            kind: What is in x: "q", "v" or "charges", which few systems can store.
             x: The vector.
-            values: Its numbers on this rank.
         """
-        return in_rows(x, values)
+        if self.space is not None:
+            return self.space.pieces(kind, x)
+        return in_rows(x) if kind in ("q", "v") else []
+
+    def restore(self, kind: str, pieces: Sequence[Piece], x: PETSc.Vec) -> None:
+        """The vector from its pieces."""
+        if self.space is not None:
+            self.space.restore(kind, pieces, x)
+        else:
+            x.array[:] = pieces[0].values
 
     @cached_property
     def _work(self) -> tuple[PETSc.Vec, PETSc.Vec]:

@@ -113,6 +113,21 @@ class Basis:
             g.interpolate(values)
         return owned_vector(self.V, g.x.array)
 
+    def rows(self, u: PETSc.Vec) -> Array:
+        """All dofs as coefficients in the reference basis of each cell of this rank."""
+        cells = np.arange(self.V.mesh.topology.index_map(self.V.mesh.topology.dim).size_local)
+        f = self.function(u, "u")
+        T = self.T[self.orders(cells)]
+        return np.einsum("cij,ci->cj", T, f.x.array[self.dofs(cells)], optimize=True)
+
+    def from_rows(self, rows: Array) -> PETSc.Vec:
+        """All dofs, from these coefficients in all cells that this rank knows."""
+        cells = np.arange(len(rows))
+        inverse = np.linalg.inv(self.T)[self.orders(cells)]
+        f = fem.Function(self.V)
+        f.x.array[self.dofs(cells)] = np.einsum("cji,cj->ci", inverse, rows, optimize=True)
+        return owned_vector(self.V, f.x.array)
+
     def closure(self, facet: int) -> list[int]:
         """The dofs of a cell on one of its facets, its edges and vertices included."""
         return self.element.entity_closure_dofs[self.V.mesh.topology.dim - 1][facet]

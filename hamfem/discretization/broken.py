@@ -84,6 +84,14 @@ class BrokenSpace(Tracking):
         x.array[: cells.size] = cells.reshape(-1)
         return x
 
+    def cell_rows(self, half: str, x: PETSc.Vec) -> Array:
+        """The coefficients are those of cells already."""
+        return self.system.cell_rows(half, x)
+
+    def set_cell_rows(self, half: str, rows: Array, x: PETSc.Vec) -> None:
+        """The vector with these rows."""
+        self.system.set_cell_rows(half, rows, x)
+
     def motion(self, w: Any, new: Any) -> PETSc.Vec:
         """The projection of a motion, with its traces on absorbing walls."""
         x = self.vector(self.project(w, "a motion"), new)

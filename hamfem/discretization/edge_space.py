@@ -7,8 +7,11 @@ from typing import Any
 
 from petsc4py import PETSc
 
+import numpy.typing as npt
 from dolfinx import fem
 
+from hamfem.discretization.basis import Basis
+from hamfem.discretization.constraints import Constraint
 from hamfem.discretization.edges import Edges
 from hamfem.discretization.electromagnetic import MISSING, ElectromagneticSpace, check_curl
 from hamfem.discretization.gradients import Charges
@@ -17,6 +20,8 @@ from hamfem.discretization.named_fields import Makers, made
 from hamfem.discretization.start import FarSolve, steady_but_for_rest
 from hamfem.loads import Load, Loads
 from hamfem.state import State
+
+Array = npt.NDArray[Any]
 
 
 class EdgeSpace(ElectromagneticSpace):
@@ -86,6 +91,25 @@ class EdgeSpace(ElectromagneticSpace):
                 "is no curl): there are no magnetic charges, correct it."
             )
         return q
+
+    # ------------------------------------------------------------ rows of cells
+
+    def _places(self, half: str) -> tuple[Basis, Constraint]:
+        """Where a half of the state lives."""
+        edges = self.edges
+        if half == "q":
+            return edges.complex.W, edges.on_W
+        return edges.complex.V, edges.on_V
+
+    def cell_rows(self, half: str, x: PETSc.Vec) -> Array:
+        """The coefficients in each cell."""
+        basis, constraint = self._places(half)
+        return basis.rows(constraint.full(x))
+
+    def set_cell_rows(self, half: str, rows: Array, x: PETSc.Vec) -> None:
+        """The vector with these coefficients."""
+        basis, constraint = self._places(half)
+        constraint.picked(basis.from_rows(rows)).copy(x)
 
     # ------------------------------------------------------------ fields
 
@@ -159,6 +183,10 @@ class EdgeSpace(ElectromagneticSpace):
 
 class PotentialSpace(EdgeSpace):
     """u and v in V: A and -E, with B = curl A."""
+
+    def _places(self, half: str) -> tuple[Basis, Constraint]:
+        """Both halves live in V."""
+        return super()._places("v")
 
     def _start_q(self, fields: InitialFields) -> PETSc.Vec:
         """A: its interpolant, or the one with the curl B that vanishes along held walls."""

@@ -154,6 +154,22 @@ class CondensedSystem(SecondOrder):
             self.cells * self.n :
         ]
 
+    def cell_rows(self, half: str, x: PETSc.Vec) -> Array:
+        """The numbers of each cell, behind them the traces on its absorbing walls."""
+        cells, wall = self.split(x)
+        traces = np.zeros((self.cells, self.hybrid.cells.facet_count, self.hybrid.trace_size))
+        traces[self.wall.cells, self.wall.facets] = wall.reshape(-1, self.hybrid.trace_size)
+        return np.hstack([cells, traces.reshape(self.cells, -1)]) if self.massless else cells
+
+    def set_cell_rows(self, half: str, rows: Array, x: PETSc.Vec) -> None:
+        """The vector with these rows."""
+        own, shape = rows[: self.cells], (self.hybrid.cells.facet_count, self.hybrid.trace_size)
+        with x as array:
+            array[: self.cells * self.n] = own[:, : self.n].reshape(-1)
+        if self.massless:
+            traces = own[:, self.n :].reshape(self.cells, *shape)
+            self.set_wall(x, traces[self.wall.cells, self.wall.facets])
+
     def _apply(self, x: PETSc.Vec, y: PETSc.Vec) -> None:
         u, wall = self.split(x)
         with y as out:

@@ -176,6 +176,15 @@ class HybridFlow(FirstOrder):
 
     cells: int
     n: int
+    n_q: int
+
+    def cell_rows(self, half: str, x: PETSc.Vec) -> Array:
+        """The numbers of each cell."""
+        return self.cellwise(x, self.n_q if half == "q" else self.n)
+
+    def set_cell_rows(self, half: str, rows: Array, x: PETSc.Vec) -> None:
+        """The vector with these rows."""
+        x.array[:] = rows[: self.cells].reshape(-1)
 
     def cellwise(self, x: PETSc.Vec, size: int) -> Array:
         """A vector as (cells, size)."""

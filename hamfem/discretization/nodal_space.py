@@ -86,7 +86,33 @@ class NodalSpace(Tracking):
             x = V.tabulate_dof_coordinates()[:, None, : self.wave.domain.dim]
             values = nodal_values(data, self.wave, x, what).copy()
         values[self.samples.clamped] = 0.0
-        full = owned_vector(V, values)
+        return self._unknowns(owned_vector(V, values))
+
+    def cell_rows(self, half: str, x: PETSc.Vec) -> Array:
+        """The nodal values in each cell, component by component."""
+        f = fem.Function(self.V)
+        self._fill(f, x)
+        dofs = self.samples.dofs(self.wave.domain.own_cells)
+        return f.x.array[dofs].reshape(len(dofs), -1)
+
+    def set_cell_rows(self, half: str, rows: Array, x: PETSc.Vec) -> None:
+        """The vector with these values."""
+        f = fem.Function(self.V)
+        dofs = self.samples.dofs(np.arange(len(rows)))
+        f.x.array[dofs] = rows.reshape(dofs.shape)
+        self._unknowns(owned_vector(self.V, f.x.array)).copy(x)
+
+    def _fill(self, f: fem.Function, vector: PETSc.Vec) -> None:
+        """All nodal values, from the unknowns."""
+        if self.P is not None:
+            full = self.P.createVecLeft()
+            self.P.mult(vector, full)
+            vector = full
+        f.x.array[: vector.local_size] = vector.array_r
+        f.x.scatter_forward()
+
+    def _unknowns(self, full: PETSc.Vec) -> PETSc.Vec:
+        """Of all nodal values the unknowns; periodic ones are the mean of those that are one."""
         if self.P is None:
             return full
         x = self.restricted(full)
@@ -186,12 +212,7 @@ class NodalSpace(Tracking):
     def function(self, vector: PETSc.Vec, t: float, derivative: int, name: str) -> fem.Function:
         """The function of a vector of unknowns at time t."""
         f = fem.Function(self.V, name=name)
-        if self.P is not None:
-            full = self.P.createVecLeft()
-            self.P.mult(vector, full)
-            vector = full
-        f.x.array[: vector.local_size] = vector.array_r
-        f.x.scatter_forward()
+        self._fill(f, vector)
         for nodes in self.moving:
             f.x.array[nodes.dofs] = nodes.at(t, derivative)
         return f

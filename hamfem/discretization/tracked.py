@@ -18,6 +18,7 @@ from dolfinx import fem
 from dolfinx.mesh import Mesh
 
 from hamfem.communicator import lasting
+from hamfem.discretization.cell_rows import CellRows
 from hamfem.discretization.named_fields import NamedFields, degree_of, made
 from hamfem.dolfinx_versions import interpolation_points
 from hamfem.kernel import Kernel
@@ -148,7 +149,7 @@ class _Integrals:
         }
 
 
-class Tracking(NamedFields):
+class Tracking(NamedFields, CellRows):
     """What a space of functions offers of tracked quantities; a base of the spaces."""
 
     system: Any

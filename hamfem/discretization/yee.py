@@ -74,7 +74,6 @@ class YeeSystem(ElectromagneticState, FirstOrder):  # type: ignore[misc]
     R_q = None
     kernel = None
     at_rest = None
-    division = None
 
     def __init__(self, grid: Grid) -> None:
         self.grid, self.wave = grid, grid.wave
@@ -117,10 +116,19 @@ class YeeSystem(ElectromagneticState, FirstOrder):  # type: ignore[misc]
         x.array[:] = values
         return x
 
-    def pieces(self, kind: str, x: PETSc.Vec, values: Array) -> list[Piece]:
+    def _family(self, kind: str) -> Family:
+        charges = Family(self.grid, (0,), (NODES,))
+        return {"q": self.H, "v": self.E, "charges": charges}[kind]
+
+    def pieces(self, kind: str, x: PETSc.Vec) -> list[Piece]:
         """By components, as arrays over the whole grid."""
-        families = {"q": self.H, "v": self.E, "charges": Family(self.grid, (0,), (NODES,))}
-        return families[kind].pieces(values)
+        return self._family(kind).pieces(x.array_r)
+
+    def restore(self, kind: str, pieces: Sequence[Piece], x: PETSc.Vec) -> None:
+        """The vector from its components."""
+        with x as array:
+            for block, piece in zip(self._family(kind).blocks(array).values(), pieces):
+                block[...] = piece.values
 
     # ------------------------------------------------------------ diagonals
 

@@ -373,7 +373,7 @@ class Family:
                 str(a),
                 tuple(n + int(node and not p) for n, node, p in zip(grid.n, s, grid.periodic)),
                 tuple(slice(low, low + n) for low, n in zip(grid.low, blocks[a].shape)),
-                blocks[a],
+                blocks[a].copy(),
             )
             for a, s in zip(self.axes, self.staggers)
         ]

@@ -19,7 +19,7 @@ from hamfem._version import version
 from hamfem.errors import on_root
 from hamfem.layout import Piece
 from hamfem.monitors.files import check_writable
-from hamfem.state import Clock, State
+from hamfem.state import Baseline, Clock, State
 
 Place = tuple[slice, ...]
 Put = Callable[[Place, npt.NDArray], None]
@@ -35,12 +35,11 @@ class Checkpoint:
         for state in hf.march(system, method, state, dt, t_end, every=100):
             checkpoint(state)
 
-    The file has both halves, the clock, the sums of work and outflow, what the method remembers
-    and what drifts of charges are measured from. It replaces the former one when it is complete: a
-    crash leaves the last good state. Runs of the Yee scheme and of systems from matrices go on on
-    any number of ranks; finite elements so far on one rank only, on the same mesh, because DOLFINx
-    divides a mesh in another way each time. Coefficients, walls, sources, method, dt and t_end are
-    those of the script that goes on.
+    The file has both halves, the clock, the sums of work and outflow, and what the method
+    remembers. It replaces the former one when it is complete: a crash leaves the last good state.
+    The run may go on with another number of ranks. Coefficients, walls, sources, method, dt and
+    t_end are those of the script that goes on. Drifts of charges are measured on by the Yee scheme,
+    and from the checkpoint by finite elements.
 
     Args:
         path: The file, .h5.
@@ -55,11 +54,6 @@ class Checkpoint:
             raise ValueError(f"a checkpoint is an HDF5 file, and '{self.path}' must end with .h5.")
         if not self.minutes >= 0:
             raise ValueError(f"minutes must be at least 0 and is {minutes}.")
-        if system.division and self._comm.size > 1:
-            raise ValueError(
-                f"there are no checkpoints of finite elements on {self._comm.size} ranks yet: take "
-                "one rank, or the Yee scheme."
-            )
         check_writable(self._comm, self.path)
         self._last = time.monotonic()
 
@@ -103,21 +97,34 @@ def read_checkpoint(path: str | Path, system: Any) -> State:
     files: list[Any] = []
     errors: list[OSError] = []
     on_root(comm, lambda: files.append(_opened(path, "r")))
-    for where, kind, x in _vectors(state):
-        with x as values:
-            for piece in system.pieces(kind, x, values):
-                _scatter(comm, piece, _reader(files, _key(where, piece), errors))
+    found = []
+    for where, kind, x in _vectors(system, state):
+        pieces = system.pieces(kind, x)
+        for piece in pieces:
+            _scatter(comm, piece, _reader(files, _key(where, piece), errors))
+        found.append((kind, pieces, x))
     on_root(comm, lambda: _read(path, files, errors))
+    for kind, pieces, x in found:
+        system.restore(kind, pieces, x)
     return state
 
 
-def _vectors(state: State) -> Iterator[tuple[str, str, PETSc.Vec]]:
+def _baselines(system: Any, state: State) -> dict[str, Baseline]:
+    """Where drifts of charges are measured from, as far as the system can store charges."""
+    return {
+        half: baseline
+        for half, baseline in state.origin.items()
+        if system.pieces("charges", baseline.first)
+    }
+
+
+def _vectors(system: Any, state: State) -> Iterator[tuple[str, str, PETSc.Vec]]:
     """All vectors of a state: where they are in the file, and how they are laid out."""
     yield "q", "q", state.q
     yield "v", "v", state.v
     for name, x in state.memory.items():
         yield f"memory/{name}", "v", x
-    for half, baseline in state.origin.items():
+    for half, baseline in _baselines(system, state).items():
         yield f"origin/{half}/first", "charges", baseline.first
         yield f"origin/{half}/impulse", half, baseline.impulse
 
@@ -133,7 +140,6 @@ def _write(path: Path, system: Any, state: State) -> None:
         "dolfinx": dolfinx_versions.RELEASE,
         "system": type(system).__name__,
         "ranks": comm.size,
-        "division": system.division or "",
         "method": getattr(state.method, "name", ""),
         "t": float(state.t),
         "step": int(state.step),
@@ -145,10 +151,10 @@ def _write(path: Path, system: Any, state: State) -> None:
     files: list[Any] = []
     errors: list[OSError] = []
     on_root(comm, lambda: files.append(_begun(new, path, head)))
-    for where, kind, x in _vectors(state):
-        for piece in system.pieces(kind, x, x.array_r):
+    for where, kind, x in _vectors(system, state):
+        for piece in system.pieces(kind, x):
             _gather(comm, piece, _writer(files, _key(where, piece), piece.shape, errors))
-    baselines = {half: baseline.t for half, baseline in state.origin.items()}
+    baselines = {half: baseline.t for half, baseline in _baselines(system, state).items()}
     on_root(comm, lambda: _finished(files[0], baselines, new, path, errors))
 
 
@@ -254,16 +260,10 @@ def _check(path: Path, head: dict[str, Any], system: Any, state: State) -> None:
     """Refuse the checkpoint of another system."""
     if head["system"] != type(system).__name__:
         raise _other(path)
-    for where, kind, x in _vectors(state):
-        for piece in system.pieces(kind, x, x.array_r):
+    for where, kind, x in _vectors(system, state):
+        for piece in system.pieces(kind, x):
             if head["shapes"].get(_key(where, piece)) != piece.shape:
                 raise _other(path)
-    if (system.division or "") == head["division"]:
-        return
-    raise ValueError(
-        f"the checkpoint '{path}' is of another mesh than this run: take the one that it was "
-        "written with, on one rank."
-    )
 
 
 def _reader(files: list[Any], name: str, errors: list[OSError]) -> Get:

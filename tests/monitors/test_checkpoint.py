@@ -59,7 +59,6 @@ CASES = {
     **{f"yee {kind} {walls}": lambda kind=kind, walls=walls: yee(kind, walls)
        for kind in KINDS for walls in ("absorbing", "tube")},
 }  # fmt: skip
-ANYWHERE = ("second order", "first order", "yee")  # the others need one rank
 SECOND = ("second order", "cg", "hdg", "potential", "yee 3D tube")
 
 
@@ -79,10 +78,6 @@ def tracked(system, state):
 def test_the_run_goes_on_with_the_same_numbers(case, method, shared_tmp_path):
     path = shared_tmp_path / "run.h5"
     system, state = CASES[case]()
-    if COMM.size > 1 and not case.startswith(ANYWHERE):
-        with pytest.raises(ValueError, match=r"no checkpoints of finite elements on . ranks yet"):
-            Checkpoint(path, system)
-        return
     if np.isfinite(method.limit) and 0.01 > method.stable_dt(system):
         pytest.skip("the step is for the other cases")
     checkpoint = Checkpoint(path, system)
@@ -91,25 +86,128 @@ def test_the_run_goes_on_with_the_same_numbers(case, method, shared_tmp_path):
     for state in march(system, method, state):
         if state.step == 10:
             checkpoint(state)
-    system, _ = CASES[case]()
+    first, (system, _) = system, CASES[case]()
     again = Checkpoint(path, system).latest()
     assert (again.step, again.t) == (10, 0.1)
     assert type(again.clock.dt) is float
     for again in march(system, method, again):
         pass
-    # MUMPS does not add in the same order twice.
-    tolerance = 0.0 if COMM.size == 1 else 1e-13
+    # MUMPS does not add in the same order twice, nor DOLFINx divide a mesh in the same way.
+    tolerance = 0.0 if COMM.size == 1 else 1e-12
     for half in ("q", "v"):
-        x, y = getattr(again, half), getattr(state, half)
-        assert y.norm() > 0
-        assert (x - y).norm() <= tolerance * y.norm()
+        pairs = (system, again), (first, state)
+        for x, y in zip(*(one.pieces(half, getattr(at, half)) for one, at in pairs)):
+            apart, size = (COMM.allreduce(np.sum(a**2)) for a in (x.values - y.values, y.values))
+            assert size > 0
+            assert np.sqrt(apart / size) <= tolerance
     assert again.work == pytest.approx(state.work, rel=1e-12)
     assert again.outflow == pytest.approx(state.outflow, rel=1e-12)
-    one, other = tracked(system, state), tracked(system, again)
+    one, other = tracked(first, state), tracked(system, again)
     assert one.keys() == other.keys()
     size = np.sqrt(system.energy(state))
     for name, value in one.items():
+        if name == "electric_charge" and "yee" not in case:
+            continue  # its drift is measured from the checkpoint on
         assert np.all(np.abs(value - other[name]) <= 1e-12 * (size + np.abs(value).max()))
+
+
+SIDES = ["left", "right", "bottom", "top", "back", "front"]
+WAVES = {
+    "acoustic": lambda domain, walls: hf.Acoustic(domain, 1.3, boundary=walls),
+    "elastic": lambda domain, walls: hf.Elastic(domain, 1.3, 0.7, 1.1, boundary=walls),
+    "TE": lambda domain, walls: hf.Maxwell(domain, 1.3, 0.7, "TE", walls),
+    "TM": lambda domain, walls: hf.Maxwell(domain, 1.3, 0.7, "TM", walls),
+    "3D": lambda domain, walls: hf.Maxwell(domain, 1.3, 0.7, boundary=walls),
+}
+MAKERS = {
+    "cg": hf.cg,
+    "lumped": lambda wave, k: hf.cg(wave, k, lumped=True),
+    "mixed": hf.mixed,
+    "dual": lambda wave, k: hf.mixed(wave, k, dual=True),
+    "hdg": hf.hdg,
+    "dissipative_hdg": hf.dissipative_hdg,
+}
+CELLS = {"tri": "triangle", "quad": "quadrilateral", "tet": "tetrahedron", "hex": "hexahedron"}
+SPREAD = [
+    *(("acoustic", name, cell, 3) for name in ("cg", "hdg") for cell in CELLS),
+    ("acoustic", "mixed", "tri", 2), ("acoustic", "mixed", "tet", 1),
+    ("acoustic", "lumped", "quad", 4), ("acoustic", "lumped", "hex", 3),
+    ("acoustic", "dissipative_hdg", "tri", 2),
+    *(("elastic", name, cell, k) for name in ("cg", "mixed", "hdg", "dissipative_hdg")
+      for cell, k in (("tri", 2), ("tet", 1))),
+    ("elastic", "lumped", "quad", 3),
+    *((kind, name, "tri", 2) for kind in ("TE", "TM") for name in MAKERS if name != "lumped"),
+    ("TE", "mixed", "quad", 3),
+    *(("3D", name, "tet", 2) for name in ("cg", "mixed", "dual")),
+    ("3D", "hdg", "tet", 1), ("3D", "mixed", "hex", 2), ("3D", "dual", "hex", 1),
+]  # fmt: skip
+SPREAD_WALLS = {
+    "clamped": lambda dim: [hf.Clamped("left", "top")],
+    "absorbing": lambda dim: [hf.Impedance("left", "top")],
+    "periodic": lambda dim: [hf.Periodic(*SIDES[i : i + 2]) for i in range(0, 2 * dim, 2)],
+}
+
+
+# One of each kind of space; all of them are a long study.
+QUICK = {
+    ("acoustic", "cg", "tet", "periodic"), ("acoustic", "hdg", "tri", "absorbing"),
+    ("acoustic", "mixed", "tet", "clamped"), ("elastic", "lumped", "quad", "clamped"),
+    ("elastic", "mixed", "tri", "periodic"), ("TE", "mixed", "quad", "periodic"),
+    ("TM", "dual", "tri", "absorbing"), ("3D", "mixed", "tet", "periodic"),
+    ("3D", "cg", "tet", "clamped"), ("3D", "hdg", "tet", "clamped"),
+    ("TE", "dissipative_hdg", "tri", "absorbing"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "name", "cell", "k", "walls"), [
+    pytest.param(
+        *case, walls, marks=() if (*case[:3], walls) in QUICK else pytest.mark.slow
+    )
+    for case in SPREAD for walls in SPREAD_WALLS
+])  # fmt: skip
+def test_elements_go_on_on_another_number_of_ranks(kind, name, cell, k, walls, shared_tmp_path):
+    dim = 2 if cell in ("tri", "quad") else 3
+    if walls == "absorbing" and name in ("lumped", "cg") and kind == "elastic":
+        pytest.skip("as without vectors")
+    paths = [shared_tmp_path / f"alone_{COMM.rank}.h5", shared_tmp_path / "together.h5"]
+    comms, ends = (MPI.COMM_SELF, COMM), []
+
+    def system_on(comm):
+        n = (3, 3) if dim == 2 else (2, 2, 2)
+        domain = hf.box(comm, (0,) * dim, (1, 1.3, 0.7)[:dim], n, CELLS[cell])
+        return MAKERS[name](WAVES[kind](domain, SPREAD_WALLS[walls](dim)), k)
+
+    def numbers(system, state):
+        row = [system.kinetic(state), system.potential(state), state.outflow]
+        for value in system.invariants(state).values():
+            row += np.ravel(value).tolist()
+        return np.array(row)
+
+    def pulse(x):
+        components = {"acoustic": 1, "TM": 1}.get(kind, dim)
+        bump = hf.exact.bump((0.4, 0.6, 0.3)[:dim], 0.3)(x)
+        return bump if components == 1 else bump * np.stack([1 + x[i] for i in range(components)])
+
+    for path, comm in zip(paths, comms):
+        system = system_on(comm)
+        start = {"u" if kind in ("acoustic", "elastic") else "E": pulse}
+        state = system.state(**start, start="projection")
+        for state in hf.march(system, hf.Gauss(1), state, 0.02, 0.1, every=10):
+            pass
+        Checkpoint(path, system).write(state)
+    COMM.barrier()
+    paths[0] = shared_tmp_path / "alone_0.h5"
+    for path in paths:
+        for comm in comms:
+            system = system_on(comm)
+            state = read_checkpoint(path, system)
+            ends.append(numbers(system, state))
+            for state in hf.march(system, hf.Gauss(1), state, 0.02, 0.2, every=10):
+                pass
+            ends.append(numbers(system, state))
+    for i, end in enumerate(ends):
+        expected = ends[i % 2]  # as read, and at the end
+        assert end == pytest.approx(expected, rel=1e-10, abs=1e-11 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -201,9 +299,8 @@ def test_a_crash_leaves_the_last_good_state(shared_tmp_path, monkeypatch):
     assert checkpoint.latest().step == 7
 
 
-@pytest.mark.skipif(COMM.size > 1, reason="finite elements on one rank")
-def test_another_mesh_is_refused(tmp_path):
-    path = tmp_path / "run.h5"
+def test_another_mesh_is_refused(shared_tmp_path):
+    path = shared_tmp_path / "run.h5"
     system, state = acoustic(hf.cg)
     Checkpoint(path, system)(state)
     for make in (hf.hdg, lambda wave, k: hf.cg(wave, k + 1)):
