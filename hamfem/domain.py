@@ -230,6 +230,11 @@ class Box(Domain):
         return "_named" in self.__dict__
 
     @property
+    def _needs_mesh(self) -> bool:
+        """Whether regions are those of a mesh: it is there, or its cells are parts of the boxes."""
+        return self._made or self.cell not in ("quadrilateral", "hexahedron")
+
+    @property
     def mesh(self) -> Mesh:
         """The DOLFINx mesh."""
         return self._named.mesh
@@ -271,7 +276,7 @@ class Box(Domain):
     def name_region(self, name: str, where: Where) -> Box:
         """The same box, where the cells whose corners all satisfy `where(x)` are region `name`."""
         regions = {**self.where, name: where}
-        if self._made or self.cell not in ("quadrilateral", "hexahedron"):
+        if self._needs_mesh:
             return self._with(self._named.name_region(name, where), regions)
         if not any(self.comm.allgather(any(cells.any() for cells in self._satisfying(where)))):
             raise _nothing(f"region '{name}'")
@@ -286,18 +291,20 @@ class Box(Domain):
 
     def outside(self, *names: str) -> int:
         """How many cells lie in none of these regions; collective."""
-        if self._made or self.cell not in ("quadrilateral", "hexahedron"):
+        if self._needs_mesh:
             return super().outside(*names)
         _check_names(self.regions, "region", names)
+        if not self.where:
+            return int(np.prod(self.n))
+        wanted = [i for i, name in enumerate(self.where) if name in names]
         number = 0
         for layers in zip(*map(self._satisfying, self.where.values())):
             # A cell belongs to the region that was named last.
             last = np.full(layers[0].shape, -1)
             for i, inside in enumerate(layers):
                 last[inside] = i
-            wanted = [i for i, name in enumerate(self.where) if name in names]
             number += int(np.sum(~np.isin(last, wanted)))
-        return self.comm.allreduce(number if self.where else int(np.prod(self.n)))
+        return self.comm.allreduce(number)
 
     def _satisfying(self, where: Where) -> Iterator[npt.NDArray[np.bool_]]:
         """Which cells of each layer across the first axis have corners that all satisfy `where`.

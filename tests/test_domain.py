@@ -122,6 +122,7 @@ def tags_by_midpoint(domain):
 def test_regions_of_a_box_need_no_mesh(cell):
     lower, upper, n = BOXES[cell]
     box = hf.box(COMM, lower, upper, n, cell)
+    assert box.outside() == np.prod(n)
     box = box.name_region("low", lambda x: x[1] < 1.5)
     box = box.name_region("left", lambda x: (x[0] < 1.3) & (x[1] < 0.1))  # takes some of low
     with pytest.raises(ValueError, match="region 'nowhere' holds nothing"):

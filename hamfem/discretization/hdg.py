@@ -157,18 +157,20 @@ class CondensedSystem(SecondOrder):
     def cell_rows(self, half: str, x: PETSc.Vec) -> Array:
         """The numbers of each cell, behind them the traces on its absorbing walls."""
         cells, wall = self.split(x)
+        if not self.massless:
+            return cells
         traces = np.zeros((self.cells, self.hybrid.cells.facet_count, self.hybrid.trace_size))
         traces[self.wall.cells, self.wall.facets] = wall.reshape(-1, self.hybrid.trace_size)
-        return np.hstack([cells, traces.reshape(self.cells, -1)]) if self.massless else cells
+        return np.hstack([cells, traces.reshape(self.cells, -1)])
 
     def set_cell_rows(self, half: str, rows: Array, x: PETSc.Vec) -> None:
         """The vector with these rows."""
-        own, shape = rows[: self.cells], (self.hybrid.cells.facet_count, self.hybrid.trace_size)
+        cells, traces = np.split(rows[: self.cells], [self.n], axis=1)
         with x as array:
-            array[: self.cells * self.n] = own[:, : self.n].reshape(-1)
+            array[: self.cells * self.n] = cells.reshape(-1)
         if self.massless:
-            traces = own[:, self.n :].reshape(self.cells, *shape)
-            self.set_wall(x, traces[self.wall.cells, self.wall.facets])
+            shaped = traces.reshape(self.cells, -1, self.hybrid.trace_size)
+            self.set_wall(x, shaped[self.wall.cells, self.wall.facets])
 
     def _apply(self, x: PETSc.Vec, y: PETSc.Vec) -> None:
         u, wall = self.split(x)

@@ -139,6 +139,10 @@ class Grid:
         last = place == self.processes[axis] - 1
         return high - low + int(node and last and not self.periodic[axis])
 
+    def whole(self, axis: int, node: bool) -> int:
+        """How many nodes or middles all ranks own along an axis."""
+        return self.n[axis] + int(node and not self.periodic[axis])
+
     def shape(self, stagger: Stagger) -> tuple[int, int, int]:
         """Of the block of a family on this rank."""
         return tuple(map(self.count, range(3), self.place, stagger))  # type: ignore[return-value]
@@ -371,7 +375,7 @@ class Family:
         return [
             Piece(
                 str(a),
-                tuple(n + int(node and not p) for n, node, p in zip(grid.n, s, grid.periodic)),
+                tuple(map(grid.whole, range(3), s)),
                 tuple(slice(low, low + n) for low, n in zip(grid.low, blocks[a].shape)),
                 blocks[a].copy(),
             )

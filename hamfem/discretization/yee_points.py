@@ -11,7 +11,9 @@ from mpi4py import MPI
 import numpy as np
 import numpy.typing as npt
 
+from hamfem.discretization.named_fields import made
 from hamfem.discretization.yee_grid import Family, Grid, Stagger
+from hamfem.points import refuse_lost
 from hamfem.state import State
 
 Array = npt.NDArray[Any]
@@ -36,9 +38,7 @@ class GridPoints:
         inside = np.zeros((len(points), 3))
         inside[:, grid.first :] = (points - grid.origin[grid.first :]) / grid.h[grid.first :]
         beyond = np.maximum(-inside, inside - grid.n).max(axis=1) > _ROUNDING
-        if lost := list(map(tuple, points[beyond].tolist())):
-            more = f", and so do {len(lost) - 1} more" if len(lost) > 1 else ""
-            raise ValueError(f"the point {lost[0]} lies outside of the box{more}: move it inside.")
+        refuse_lost(points, np.flatnonzero(beyond), "box")
         self._stencils = {
             family: [_Stencil(grid, stagger, inside) for stagger in family.staggers]
             for family in (system.E, system.H)
@@ -47,21 +47,12 @@ class GridPoints:
     def __call__(self, state: State, names: str | Sequence[str] | None = None) -> dict[str, Array]:
         """These fields, or all: (points,) of numbers, (points, components) of vectors."""
         system = self._system
-        known = ("E", "B", "H")
-        names = known if names is None else [names] if isinstance(names, str) else list(names)
-        result = {}
-        for name in names:
-            if name not in known:
-                raise ValueError(f"this system has no field '{name}'; it has: {', '.join(known)}.")
-            if name == "E":
-                family, blocks, sign = system.E, system.E.blocks(state.v.array_r), -1.0
-            else:
-                family, sign = system.H, 1.0
-                blocks = system.H.blocks(state.q.array_r)
-                if name == "B":
-                    blocks = system.space.magnetic_flux(state.q)
-            result[name] = sign * self._values(family, blocks)
-        return result
+        makers = {
+            "E": lambda: -self._values(system.E, system.E.blocks(state.v.array_r)),
+            "B": lambda: self._values(system.H, system.space.magnetic_flux(state.q)),
+            "H": lambda: self._values(system.H, system.H.blocks(state.q.array_r)),
+        }
+        return made(makers, names)
 
     def _values(self, family: Family, blocks: dict[int, Array]) -> Array:
         values = np.zeros((self._count, len(family.axes)))
@@ -101,8 +92,7 @@ def _between(
 ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
     """Along one axis the two places beside each point, and their weights."""
     place = x - (0.0 if node else 0.5)
-    n, periodic = grid.n[axis], grid.periodic[axis]
-    count = n + int(node and not periodic)
+    count, periodic = grid.whole(axis, node), grid.periodic[axis]
     if axis < grid.first or count == 1:
         zero = np.zeros(len(x), int)
         return (zero, zero), (np.ones(len(x)), np.zeros(len(x)))

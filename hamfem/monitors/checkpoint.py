@@ -79,8 +79,9 @@ def read_checkpoint(path: str | Path, system: Any) -> State:
     """The state in a file of `Checkpoint`, for the same system; collective."""
     path, comm = Path(path), system.comm
     head = on_root(comm, lambda: _head(path))
+    if head["system"] != type(system).__name__:
+        raise _other(path)
     state = State(system.new_q(), system.new_v())
-    _check(path, head, system, state)
     for name in ("t", "work", "outflow"):
         setattr(state, name, float(head[name]))
     state.step = int(head["step"])
@@ -94,17 +95,18 @@ def read_checkpoint(path: str | Path, system: Any) -> State:
         if half not in state.origin:
             raise _other(path)
         state.origin[half].t = t
+    found = [(where, kind, x, system.pieces(kind, x)) for where, kind, x in _vectors(system, state)]
+    for where, _, _, pieces in found:
+        if any(head["shapes"].get(_key(where, piece)) != piece.shape for piece in pieces):
+            raise _other(path)
     files: list[Any] = []
     errors: list[OSError] = []
     on_root(comm, lambda: files.append(_opened(path, "r")))
-    found = []
-    for where, kind, x in _vectors(system, state):
-        pieces = system.pieces(kind, x)
+    for where, _, _, pieces in found:
         for piece in pieces:
             _scatter(comm, piece, _reader(files, _key(where, piece), errors))
-        found.append((kind, pieces, x))
     on_root(comm, lambda: _read(path, files, errors))
-    for kind, pieces, x in found:
+    for _, kind, x, pieces in found:
         system.restore(kind, pieces, x)
     return state
 
@@ -254,16 +256,6 @@ def _head(path: Path) -> dict[str, Any]:
         )
         head["shapes"] = shapes
     return head
-
-
-def _check(path: Path, head: dict[str, Any], system: Any, state: State) -> None:
-    """Refuse the checkpoint of another system."""
-    if head["system"] != type(system).__name__:
-        raise _other(path)
-    for where, kind, x in _vectors(system, state):
-        for piece in system.pieces(kind, x):
-            if head["shapes"].get(_key(where, piece)) != piece.shape:
-                raise _other(path)
 
 
 def _reader(files: list[Any], name: str, errors: list[OSError]) -> Get:

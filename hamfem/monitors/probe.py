@@ -14,6 +14,7 @@ from dolfinx import geometry
 from hamfem.dolfinx_versions import cell_nodes, geometry_degree
 from hamfem.domain import Domain
 from hamfem.errors import on_root
+from hamfem.points import checked_points, refuse_lost
 
 Array = npt.NDArray[np.float64]
 # How far outside a point may lie and still be in a cell, in units of the cell.
@@ -45,12 +46,7 @@ class Probe:
         everywhere = np.empty_like(first)
         self._comm.Allreduce(first, everywhere, MPI.MIN)
         lost = np.flatnonzero(everywhere == _NOWHERE)
-        if len(lost):
-            more = f", and so do {len(lost) - 1} more" if len(lost) > 1 else ""
-            raise ValueError(
-                f"the point {text(self.points[lost[0]])} lies outside of the mesh{more}: move it "
-                "inside."
-            )
+        refuse_lost(self.points, lost, "mesh")
         self._here = np.flatnonzero(first == everywhere)
         self._x, self._cells = x[self._here], cells[self._here]
 
@@ -66,34 +62,6 @@ class Probe:
             values[self._here] = f.eval(self._x, self._cells).reshape(len(self._here), -1)
         self._comm.Allreduce(MPI.IN_PLACE, values)
         return values
-
-
-def text(point: Any) -> str:
-    """The coordinates of a point for the eye, all digits of them."""
-    return f"({', '.join(f'{x:.16g}' for x in point)})"
-
-
-def checked_points(points: Any, dim: int) -> Array:
-    """The points as an array, (points, dim)."""
-    try:
-        x = np.array(points, float)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"the points must be numbers, {dim} coordinates for each point: change them."
-        ) from None
-    if x.ndim == 1 and dim == 1:
-        x = x[:, None]
-    if x.size == 0:
-        raise ValueError("there are no points: name at least one.")
-    if x.ndim != 2 or x.shape[1] != dim:
-        raise ValueError(
-            f"the points have the shape {x.shape}: each of them must have {dim} coordinates, as "
-            f"the domain has {dim} dimension{'s' if dim > 1 else ''}."
-        )
-    for point in x:
-        if not np.isfinite(point).all():
-            raise ValueError(f"the point {text(point)} is nowhere: give finite coordinates.")
-    return x
 
 
 def _first_cells(domain: Domain, x: Array) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:

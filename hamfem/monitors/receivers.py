@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hamfem.errors import on_root
-from hamfem.monitors.probe import Probe, checked_points, text
+from hamfem.monitors.probe import Probe
 from hamfem.monitors.table import Table, read_columns
+from hamfem.points import checked_points, text
 from hamfem.state import State
 
 Array = npt.NDArray[np.float64]
